@@ -1,0 +1,42 @@
+"""Membership filters that live in a file: fixed size, memory-mapped, shared between processes.
+
+A filter answers "definitely not" or "maybe". It stores no keys, cannot list them, and cannot grow.
+
+    >>> import mmbloom
+    >>> mmbloom.build("seen.mmb", ["ada", "grace"], fpr=0.01).close()  # doctest: +SKIP
+    >>> with mmbloom.open("seen.mmb") as seen:                         # doctest: +SKIP
+    ...     "ada" in seen, "alan" in seen
+    (True, False)
+"""
+
+from mmbloom import errors
+from mmbloom.build.memory import BuildReport, Progress, build
+from mmbloom.build.sources import KeyList, read_list
+from mmbloom.engine import ENGINE
+from mmbloom.errors import (
+    CapacityError,
+    ChecksumError,
+    ClosedError,
+    FormatError,
+    IncompatibleError,
+    KeyTypeError,
+    KeyValueError,
+    LockHeldError,
+    MmbloomError,
+    NoSpaceError,
+    ParameterError,
+    ParameterTypeError,
+    ReadOnlyError,
+    SourceError,
+    TruncatedError,
+    VersionError,
+    WrongKindError,
+)
+from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.sizing import Geometry, plan
+from mmbloom.keys import int_key
+
+__version__ = "0.1.0"
+
+open = BloomFilter.open  # noqa: A001 - mmbloom.open, never imported bare
+open_writable = BloomFilter.open_writable

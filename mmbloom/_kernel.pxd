@@ -1,0 +1,120 @@
+# The C kernel as Cython sees it. kernel/*.h say what each function requires and promises.
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "mmb.h" nogil:
+    ctypedef enum mmb_status:
+        MMB_OK
+        MMB_NO_MEMORY
+        MMB_SURROGATE
+        MMB_HEX_ODD
+        MMB_HEX_DIGIT
+        MMB_FIELD_MISSING
+
+    ctypedef enum mmb_encoding:
+        MMB_BYTES
+        MMB_LATIN1
+        MMB_UCS2
+        MMB_UCS4
+
+    ctypedef enum mmb_key_form:
+        MMB_RAW
+        MMB_HEX
+
+    ctypedef enum mmb_layout:
+        MMB_CLASSIC
+        MMB_LINE
+        MMB_PAGE
+
+    ctypedef struct mmb_view:
+        const uint8_t *data
+        uint64_t length
+        uint32_t encoding
+
+    ctypedef struct mmb_hash:
+        uint64_t hi
+        uint64_t lo
+
+
+cdef extern from "hash.h" nogil:
+    mmb_status mmb_hash_views(const mmb_view *views, size_t n, uint64_t seed, mmb_key_form form, mmb_hash *hashes,
+                              size_t *count)
+    mmb_hash mmb_hash_bytes(const uint8_t *data, size_t length, uint64_t seed)
+    uint64_t mmb_checksum64(const uint8_t *data, size_t length)
+
+
+cdef extern from "source.h" nogil:
+    ctypedef enum mmb_source_layout:
+        MMB_ROWS
+        MMB_ROWS_TRIMMED
+        MMB_ROWS_UCS4
+        MMB_OFFSETS32
+        MMB_OFFSETS64
+        MMB_LINES
+
+    ctypedef struct mmb_source:
+        mmb_source_layout layout
+        const uint8_t *data
+        size_t data_bytes
+        const void *offsets
+        size_t width
+        size_t num_keys
+        uint8_t delimiter
+        size_t field
+        size_t next
+
+    bint mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t num_keys, size_t data_bytes)
+    size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, uint8_t wanted, uint8_t *out)
+
+
+cdef extern from "bloom.h" nogil:
+    enum:
+        MMB_MAX_PROBES
+        MMB_PAGE_BYTES
+        MMB_DIRTY_GROUP
+
+    ctypedef struct mmb_bloom:
+        mmb_layout layout
+        uint32_t num_probes
+        uint64_t num_bits
+
+    ctypedef struct mmb_dirty:
+        uint8_t *pages
+        uint8_t *groups
+
+    bint mmb_dirty_take(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
+    void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
+    size_t mmb_bloom_pages(const mmb_bloom *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages)
+    uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+    void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                 uint8_t *maybe)
+    size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                              uint64_t *num_new, const mmb_dirty *dirty)
+
+
+cdef extern from "pipeline.h" nogil:
+    ctypedef struct mmb_keying:
+        uint64_t seed
+        mmb_key_form form
+
+    mmb_status mmb_hash_source(mmb_source *source, const mmb_keying *keying, mmb_hash *hashes, size_t max,
+                               size_t *count)
+    mmb_status mmb_contains_views(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+                                  const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
+    mmb_status mmb_contains_source(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+                                   mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
+
+
+cdef extern from "bits.h" nogil:
+    uint64_t mmb_popcount(const uint8_t *data, size_t num_bytes)
+    void mmb_line_histogram(const uint8_t *data, size_t num_lines, uint64_t *histogram)
+    double mmb_page_fill(const uint8_t *data, size_t num_pages, const double *lower, const double *upper)
+    void mmb_page_halves(const uint8_t *data, size_t num_pages, uint64_t *set_bits)
+    void mmb_or(uint8_t *target, const uint8_t *other, size_t num_bytes)
+    void mmb_and(uint8_t *target, const uint8_t *other, size_t num_bytes)
+
+
+cdef extern from "sort.h" nogil:
+    size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
+    mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)

@@ -1,0 +1,181 @@
+"""What an engine offers: the contract of mmbloom._kernel and of mmbloom.reference.
+
+A *hash* is 16 bytes: hi and lo, 64 bits each, little-endian. A *batch* is keys in order, one of the four classes below. Key
+forms, layouts and probe rules are numbers of FORMAT.md.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from _typeshed import ReadableBuffer, WriteableBuffer
+
+ENGINE: str
+"""Which engine this is: "kernel" or "python"."""
+
+class ObjectBatch:
+    """Keys that are Python objects: str, bytes, bytearray or memoryview."""
+
+    def __init__(self, keys: Sequence[object]) -> None: ...
+    def __len__(self) -> int: ...
+    def describe(self, index: int) -> str:
+        """Name key *index* for an error message."""
+
+class RowsBatch:
+    """Keys of one width, end to end. *kind*: "bytes" (whole rows), "trimmed" (without trailing NULs: NumPy S), "ucs4" (code
+    points in this machine's byte order, without trailing NULs: NumPy U). Raises ValueError if the rows do not fit."""
+
+    def __init__(self, data: ReadableBuffer, width: int, num_keys: int, kind: str) -> None: ...
+    def __len__(self) -> int: ...
+    def describe(self, index: int) -> str: ...
+
+class OffsetsBatch:
+    """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]], offsets of 4 or 8 bytes. Raises ValueError if they decrease
+    or leave the data."""
+
+    def __init__(self, data: ReadableBuffer, offsets: ReadableBuffer, offset_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def describe(self, index: int) -> str: ...
+
+class LinesBatch:
+    """Lines that end in LF or CR LF; empty ones are no keys. With *field* > 0 the key is that field between *delimiter* bytes.
+    Its length is an upper bound. *name* and *first_line* are for error messages."""
+
+    def __init__(
+        self, data: ReadableBuffer, name: str, first_line: int, delimiter: int = 0, field: int = 0
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def describe(self, index: int) -> str: ...
+
+_Batch: TypeAlias = ObjectBatch | RowsBatch | OffsetsBatch | LinesBatch
+
+def hash_key(key: object, seed: int, key_form: int) -> tuple[int, int]:
+    """Return the hash of one key as (hi, lo). Raises KeyTypeError, KeyValueError."""
+
+def hash_batch(batch: _Batch, seed: int, key_form: int) -> bytearray:
+    """Return the hashes of a batch, in order. Raises for the first bad key: KeyTypeError, KeyValueError, SourceError."""
+
+def sort_unique(hashes: bytearray) -> bytearray:
+    """Sort hashes by (hi, lo), drop repetitions, return them; *hashes* may be the same object. Cost: as much scratch."""
+
+def sum_hashes(hashes: ReadableBuffer) -> int:
+    """Return the sum of hashes modulo 2^128."""
+
+def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> list[int]:
+    """Return the bit numbers of a hash: FORMAT.md, "Probes"."""
+
+def select_lines(data: ReadableBuffer, flags: ReadableBuffer, wanted: bool) -> bytearray:
+    """Return the lines of *data* that are keys and whose flag, one a key, equals *wanted*; each with its LF."""
+
+def checksum64(data: ReadableBuffer) -> int:
+    """Return XXH3-64 under seed 0. Releases the GIL."""
+
+def popcount(data: ReadableBuffer) -> int:
+    """Return the number of set bits. Releases the GIL."""
+
+def line_histogram(data: ReadableBuffer) -> list[int]:
+    """Return how many 64-byte lines have x set bits, x = 0..512. Releases the GIL."""
+
+def page_fill(data: ReadableBuffer, lower: Sequence[float], upper: Sequence[float]) -> float:
+    """Sum over pages of mean(lower[x]) * mean(upper[x]): x = set bits of a line of the lower, the upper half of the page;
+    both tables have 513 entries. Releases the GIL."""
+
+def page_halves(data: ReadableBuffer) -> tuple[int, int]:
+    """Return the set bits of the lower and of the upper halves of all pages. Releases the GIL."""
+
+def payloads_equal(left: ReadableBuffer, right: ReadableBuffer) -> bool:
+    """Return whether two payloads are the same bytes. Releases the GIL."""
+
+class BloomCore:
+    """The probes of one filter over one payload. BloomFilter inherits from it: ``key in f`` is then a C slot.
+
+    Threads: look-ups may run beside each other and beside adds. Adds exclude each other (``_mutex``). A payload is released
+    when the last batch that reads it without the GIL has finished.
+    """
+
+    keys_added: int
+    """Adds that set a bit. Two keys with the same bits count once; so this is a lower bound on the distinct keys, too low by
+    about the false-positive rate."""
+    _canary_hashes: tuple[tuple[int, int], ...]
+    """Up to 8 hashes of keys that were added."""
+    _mutex: Any
+
+    def _attach(
+        self,
+        payload: WriteableBuffer | ReadableBuffer,
+        layout: int,
+        num_bits: int,
+        num_probes: int,
+        seed: int,
+        key_form: int,
+        *,
+        writable: bool,
+        write_through: bool,
+        keys_added: int,
+        limit: int | None,
+    ) -> None:
+        """Start to answer from *payload*.
+
+        Args:
+            payload: at least num_bits bits; writable memory, if *writable*.
+            write_through: note changed pages, and call _publish_changes() before add() and _add_hashes() return.
+            keys_added: where the count starts.
+            limit: most keys to add, None for no limit.
+
+        Requires: layout, num_bits and num_probes as FORMAT.md allows them.
+        """
+
+    def _detach(self) -> None:
+        """Stop answering. The payload is released now, or when the last running batch ends."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether no payload is attached."""
+
+    def __contains__(self, key: object) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been.
+
+        Raises KeyTypeError, KeyValueError: not a key. ClosedError.
+        """
+
+    def might_contain(self, key: object) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been: ``in`` by name."""
+
+    def add(self, key: object) -> bool:
+        """Add one key; return whether it was new (False: it was in, or is a false positive).
+
+        Raises:
+            CapacityError: the filter is full, and *key* is new; nothing was changed.
+            KeyTypeError, KeyValueError: not a key. ReadOnlyError, ClosedError.
+
+        Cost: about as a look-up in memory; in a file also one write of each changed 4 KiB page.
+        """
+
+    def _add_hashes(self, hashes: ReadableBuffer) -> int:
+        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
+
+    def _contains_batch(self, batch: _Batch, maybe: WriteableBuffer) -> int:
+        """Write one byte 0 or 1 a key to *maybe*; return the number of keys."""
+
+    def _contains_hashes(self, hashes: ReadableBuffer, maybe: WriteableBuffer) -> None:
+        """The same for hashes."""
+
+    def _pages_of(self, hashes: ReadableBuffer) -> list[int]:
+        """Return the numbers of the 4 KiB pages that a look-up of these hashes reads, each once, ascending."""
+
+    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
+        """Payload |= *other* ("or"), &= *other* ("and"), or all zero ("clear"); then set the count."""
+
+    def _check_writable(self) -> None:
+        """Raise ClosedError or ReadOnlyError unless keys can be added."""
+
+    def _take_dirty_runs(self) -> list[tuple[int, int]]:
+        """Return (first, count) of the 4 KiB pages changed since the last call, ascending, and forget them."""
+
+    def _let_go(self) -> None:
+        """Hook for subclasses: the payload is not used any more, so what holds it can be closed."""
+
+    def _publish_changes(self) -> None:
+        """Hook for subclasses: write the changed pages. Called with the mutex held, if write_through."""
+
+    def _where(self) -> str:
+        """Hook for subclasses: name the filter in error messages."""

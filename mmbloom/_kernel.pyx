@@ -1,0 +1,424 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, embedsignature=False
+"""The native engine: Python objects in front of the C kernel.
+
+Checks what it is given, releases the GIL, calls C and turns a status into an exception. The one loop over keys that is
+not in C walks Python objects, which C may not know about here. mmbloom.reference has the same names in plain Python and is
+their specification; _kernel.pyi documents them.
+
+What may run without the GIL: anything that reads memory held by a tuple of immutable keys or by an exported buffer.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport UINT64_MAX
+from libc.string cimport memcmp, memset
+
+import threading
+
+from mmbloom.errors import (
+    CapacityError, ClosedError, KeyTypeError, KeyValueError, MmbloomError, ReadOnlyError, SourceError)
+
+cdef extern from "Python.h":
+    bint PyUnicode_Check(object text)
+    bint PyUnicode_CheckExact(object text)
+    bint PyUnicode_IS_COMPACT_ASCII(object text)
+    int PyUnicode_READY(object text) except -1
+    int PyUnicode_KIND(object text)
+    void *PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    PyObject **PySequence_Fast_ITEMS(object keys)
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define mmb_prefetch(address) __builtin_prefetch((address), 0, 3)
+    #else
+    #define mmb_prefetch(address) ((void)(address))
+    #endif
+    """
+    void mmb_prefetch(const void *address) nogil
+
+ENGINE = "kernel"
+
+# Python objects are gathered under the GIL in pieces of this many keys; the rest of the work on a piece needs no GIL. Large
+# enough that a thread which has to wait for the GIL waits seldom, small enough that a piece stays in the L2 cache.
+cdef Py_ssize_t PIECE_KEYS = 16384
+cdef Py_ssize_t OBJECTS_AHEAD = 16  # shuffled keys: 118 ns each without this, 40 with
+cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than giving the GIL back
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+cdef int view_key(object key, mmb_view *view) except -1:
+    """Point *view* at the characters of a str or the bytes of a bytes object, which must outlive it."""
+    if PyUnicode_Check(key):
+        PyUnicode_READY(key)
+        view.data = <const uint8_t *>PyUnicode_DATA(key)
+        view.length = <uint64_t>PyUnicode_GET_LENGTH(key)
+        if PyUnicode_IS_COMPACT_ASCII(key):
+            view.encoding = MMB_BYTES
+        else:  # KIND is 1, 2 or 4: the very numbers of mmb_encoding
+            view.encoding = <uint32_t>PyUnicode_KIND(key)
+        return 0
+    view.data = <const uint8_t *>PyBytes_AS_STRING(key)
+    view.length = <uint64_t>PyBytes_GET_SIZE(key)
+    view.encoding = MMB_BYTES
+    return 0
+
+
+cdef object plain_key(object key, object where):
+    """*key* itself if it is str or bytes, its bytes if it is bytearray or memoryview; else KeyTypeError."""
+    if PyUnicode_Check(key) or PyBytes_Check(key):
+        return key
+    if isinstance(key, (bytearray, memoryview)):
+        return bytes(key)
+    name = type(key).__name__
+    if isinstance(key, int) and not isinstance(key, bool):
+        hint = "encode it with mmbloom.int_key(), or pass an integer array"
+    else:
+        hint = "encode it to str or bytes first"
+    raise KeyTypeError(f"{where}: a key is str or bytes-like, not {name}: {hint}")
+
+
+cdef object key_error(mmb_status status, object where):
+    if status == MMB_NO_MEMORY:
+        return MemoryError(f"{where}: no memory to encode it")
+    if status == MMB_SURROGATE:
+        return KeyValueError(
+            f"{where}: a lone surrogate or a number beyond U+10FFFF has no UTF-8: decode the text properly, or pass bytes")
+    if status == MMB_HEX_ODD:
+        return KeyValueError(f"{where}: key form hex: an odd number of hexadecimal digits")
+    if status == MMB_HEX_DIGIT:
+        return KeyValueError(f"{where}: key form hex: a character that is not 0-9, a-f or A-F")
+    if status == MMB_FIELD_MISSING:
+        return SourceError(f"{where}: the line has fewer fields than the one asked for")
+    return MmbloomError(f"{where}: status {status}")
+
+
+cdef int hash_one(object key, uint64_t seed, mmb_key_form form, mmb_hash *digest) except -1:
+    """Hash one key. The ordinary ones, ASCII text and bytes in raw form, take the first two branches."""
+    cdef mmb_view view
+    cdef mmb_status status
+    cdef size_t count
+    if form == MMB_RAW:
+        if PyUnicode_CheckExact(key) and PyUnicode_IS_COMPACT_ASCII(key):
+            digest[0] = mmb_hash_bytes(<const uint8_t *>PyUnicode_DATA(key), <size_t>PyUnicode_GET_LENGTH(key), seed)
+            return 0
+        if PyBytes_CheckExact(key):
+            digest[0] = mmb_hash_bytes(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), seed)
+            return 0
+    key = plain_key(key, "key")
+    view_key(key, &view)
+    status = mmb_hash_views(&view, 1, seed, form, digest, &count)
+    if status != MMB_OK:
+        raise key_error(status, "key")
+    return 0
+
+
+cdef class ObjectBatch:
+    """A list or tuple of keys, walked in pieces. A piece holds references to its keys, so that they stay alive (they are
+    immutable) while the GIL is released and other threads change the list."""
+
+    cdef object _keys
+    cdef list _copies     # bytes of bytearray and memoryview keys, alive as long as the batch
+    cdef mmb_view *views  # of the piece at hand
+    cdef Py_ssize_t size  # keys in the piece at hand
+    cdef Py_ssize_t _total
+    cdef Py_ssize_t _done
+    cdef PyObject **_held
+
+    def __cinit__(self, keys not None):
+        cdef size_t room
+        self._keys = keys if isinstance(keys, (list, tuple)) else tuple(keys)
+        self._total = len(self._keys)
+        self._copies = []
+        room = <size_t>min(max(self._total, 1), PIECE_KEYS)
+        self.views = <mmb_view *>PyMem_Malloc(sizeof(mmb_view) * room)
+        self._held = <PyObject **>PyMem_Malloc(sizeof(PyObject *) * room)
+        if self.views == NULL or self._held == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        self._release()
+        PyMem_Free(self.views)
+        PyMem_Free(self._held)
+
+    def __len__(self):
+        return self._total
+
+    def describe(self, Py_ssize_t index):
+        return f"key {index} of the batch"
+
+    cdef int start(self) except -1:
+        """Go back to the first key."""
+        self._release()
+        self._done = 0
+        return 0
+
+    cdef Py_ssize_t advance(self) except -1:
+        """Gather the next piece and return the index of its first key; `size` is 0 after the last."""
+        cdef Py_ssize_t first
+        cdef PyObject **items
+        cdef Py_ssize_t i
+        cdef object key
+        self._release()
+        self._check_length()
+        first = self._done
+        items = PySequence_Fast_ITEMS(self._keys)
+        while self.size < PIECE_KEYS and self._done < self._total:
+            i = self._done
+            if i + OBJECTS_AHEAD < self._total:
+                mmb_prefetch(items[i + OBJECTS_AHEAD])
+            key = <object>items[i]
+            if not (PyUnicode_Check(key) or PyBytes_Check(key)):
+                try:
+                    key = plain_key(key, self.describe(i))
+                except KeyTypeError:
+                    if self.size == 0:
+                        raise
+                    break  # a piece of its own: of two bad keys the first is reported
+                self._copies.append(key)
+                self._check_length()  # a subclass of bytearray may do anything in __bytes__
+                items = PySequence_Fast_ITEMS(self._keys)
+            view_key(key, &self.views[self.size])
+            Py_INCREF(key)
+            self._held[self.size] = <PyObject *>key
+            self.size += 1
+            self._done += 1
+        return first
+
+    cdef int _check_length(self) except -1:
+        if len(self._keys) != self._total:
+            raise RuntimeError("the list of keys changed its size during the call")
+        return 0
+
+    cdef void _release(self) noexcept:
+        while self.size > 0:
+            self.size -= 1
+            Py_DECREF(<object>self._held[self.size])
+
+
+cdef class MemoryBatch:
+    """Keys in one stretch of memory; the subclasses say in which layout."""
+
+    cdef mmb_source _source
+    cdef const uint8_t[::1] _data
+    cdef const uint8_t[::1] _offsets
+
+    def __len__(self):
+        return self._source.num_keys
+
+    def describe(self, Py_ssize_t index):
+        return f"key {index} of the batch"
+
+
+cdef class RowsBatch(MemoryBatch):
+    def __init__(self, const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t num_keys, str kind):
+        if width < 0 or num_keys < 0 or (width > 0 and num_keys > data.shape[0] // width):
+            raise ValueError(f"{num_keys} rows of {width} bytes do not fit into {data.shape[0]} bytes")
+        self._data = data
+        self._source.layout = {"bytes": MMB_ROWS, "trimmed": MMB_ROWS_TRIMMED, "ucs4": MMB_ROWS_UCS4}[kind]
+        self._source.data = &data[0] if data.shape[0] > 0 else NULL
+        self._source.data_bytes = <size_t>data.shape[0]
+        self._source.width = <size_t>width
+        self._source.num_keys = <size_t>num_keys
+
+
+cdef class OffsetsBatch(MemoryBatch):
+    def __init__(self, const uint8_t[::1] data not None, const uint8_t[::1] offsets not None, int offset_bytes):
+        cdef Py_ssize_t num_keys = offsets.shape[0] // offset_bytes - 1
+        if num_keys < 0:
+            raise ValueError("offsets are empty; n keys have n + 1 of them")
+        self._data = data
+        self._offsets = offsets
+        self._source.layout = {4: MMB_OFFSETS32, 8: MMB_OFFSETS64}[offset_bytes]
+        self._source.data = &data[0] if data.shape[0] > 0 else NULL
+        self._source.data_bytes = <size_t>data.shape[0]
+        self._source.offsets = <const void *>&offsets[0]
+        self._source.num_keys = <size_t>num_keys
+        if not mmb_offsets_are_valid(
+                self._source.layout, self._source.offsets, self._source.num_keys, self._source.data_bytes):
+            raise ValueError(f"offsets decrease, or run past the {data.shape[0]} bytes of data")
+
+
+cdef class LinesBatch(MemoryBatch):
+    cdef str _name
+    cdef Py_ssize_t _first_line
+
+    def __init__(self, const uint8_t[::1] data not None, str name, Py_ssize_t first_line,
+                 int delimiter=0, Py_ssize_t field=0):
+        self._data = data
+        self._name = name
+        self._first_line = first_line
+        self._source.layout = MMB_LINES
+        self._source.data = &data[0] if data.shape[0] > 0 else NULL
+        self._source.data_bytes = <size_t>data.shape[0]
+        self._source.num_keys = <size_t>(data.shape[0] + 1) // 2  # an upper bound: one byte and its LF
+        self._source.delimiter = <uint8_t>delimiter
+        self._source.field = <size_t>field
+
+    def describe(self, Py_ssize_t index):
+        line = -1
+        for number, text in enumerate(bytes(self._data).split(b"\n")):
+            line += bool(text.removesuffix(b"\r"))
+            if line == index:
+                return f"{self._name}, line {self._first_line + number}"
+        return f"{self._name}, key {index}"
+
+
+def hash_key(key, uint64_t seed, int key_form):
+    cdef mmb_hash digest
+    hash_one(key, seed, <mmb_key_form>key_form, &digest)
+    return digest.hi, digest.lo
+
+
+def hash_batch(batch, uint64_t seed, int key_form):
+    cdef mmb_keying keying
+    cdef mmb_status status
+    cdef size_t count = 0
+    cdef Py_ssize_t capacity = len(batch)
+    cdef bytearray hashes = PyByteArray_FromStringAndSize(NULL, sizeof(mmb_hash) * capacity)
+    cdef mmb_hash *out = <mmb_hash *>PyByteArray_AS_STRING(hashes)
+    cdef MemoryBatch memory
+    keying.seed = seed
+    keying.form = <mmb_key_form>key_form
+    if isinstance(batch, ObjectBatch):
+        hash_objects(batch, &keying, out)
+        return hashes
+    memory = batch
+    with nogil:
+        memory._source.next = 0
+        status = mmb_hash_source(&memory._source, &keying, out, <size_t>capacity, &count)
+    if status != MMB_OK:
+        raise key_error(status, batch.describe(count))
+    if count < <size_t>capacity:
+        PyByteArray_Resize(hashes, <Py_ssize_t>(count * sizeof(mmb_hash)))
+    return hashes
+
+
+cdef int hash_objects(ObjectBatch batch, const mmb_keying *keying, mmb_hash *out) except -1:
+    cdef Py_ssize_t first
+    cdef size_t count = 0
+    cdef mmb_status status
+    batch.start()
+    while True:
+        first = batch.advance()
+        if batch.size == 0:
+            return 0
+        if batch.size <= SMALL_PIECE:
+            status = mmb_hash_views(batch.views, batch.size, keying.seed, keying.form, out + first, &count)
+        else:
+            with nogil:
+                status = mmb_hash_views(batch.views, batch.size, keying.seed, keying.form, out + first, &count)
+        if status != MMB_OK:
+            raise key_error(status, batch.describe(first + <Py_ssize_t>count))
+
+
+def sort_unique(bytearray hashes not None):
+    cdef size_t n = <size_t>len(hashes) // sizeof(mmb_hash)
+    cdef bytearray scratch = PyByteArray_FromStringAndSize(NULL, len(hashes))
+    cdef mmb_hash *keys = <mmb_hash *>PyByteArray_AS_STRING(hashes)
+    cdef mmb_hash *room = <mmb_hash *>PyByteArray_AS_STRING(scratch)
+    cdef size_t distinct
+    with nogil:
+        distinct = mmb_sort_unique(keys, room, n)
+    PyByteArray_Resize(hashes, <Py_ssize_t>(distinct * sizeof(mmb_hash)))
+    return hashes
+
+
+def sum_hashes(const uint8_t[::1] hashes not None):
+    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
+    cdef mmb_hash total
+    total.hi = total.lo = 0
+    if n > 0:
+        with nogil:
+            total = mmb_sum_hashes(<const mmb_hash *>&hashes[0], n)
+    return (<object>total.hi << 64) | <object>total.lo
+
+
+def select_lines(const uint8_t[::1] data not None, const uint8_t[::1] flags not None, bint wanted):
+    cdef bytearray out = PyByteArray_FromStringAndSize(NULL, data.shape[0] + 1)
+    cdef uint8_t *target = <uint8_t *>PyByteArray_AS_STRING(out)
+    cdef size_t written = 0
+    if data.shape[0] > 0 and flags.shape[0] > 0:
+        with nogil:
+            written = mmb_lines_select(&data[0], <size_t>data.shape[0], &flags[0], wanted, target)
+    PyByteArray_Resize(out, <Py_ssize_t>written)
+    return out
+
+
+# ---- payloads ----------------------------------------------------------------------------------------------------------
+
+def checksum64(const uint8_t[::1] data not None):
+    cdef uint64_t digest
+    cdef size_t length = <size_t>data.shape[0]
+    with nogil:
+        digest = mmb_checksum64(&data[0] if length > 0 else NULL, length)
+    return digest
+
+
+def popcount(const uint8_t[::1] data not None):
+    cdef uint64_t count = 0
+    if data.shape[0] > 0:
+        with nogil:
+            count = mmb_popcount(&data[0], <size_t>data.shape[0])
+    return count
+
+
+def line_histogram(const uint8_t[::1] data not None):
+    cdef uint64_t histogram[513]
+    memset(histogram, 0, sizeof(histogram))
+    if data.shape[0] > 0:
+        with nogil:
+            mmb_line_histogram(&data[0], <size_t>data.shape[0] // 64, histogram)
+    return [histogram[i] for i in range(513)]
+
+
+def page_fill(const uint8_t[::1] data not None, lower, upper):
+    cdef double powers[2][513]
+    cdef double total = 0.0
+    for i in range(513):
+        powers[0][i] = lower[i]
+        powers[1][i] = upper[i]
+    if data.shape[0] > 0:
+        with nogil:
+            total = mmb_page_fill(&data[0], <size_t>data.shape[0] // MMB_PAGE_BYTES, powers[0], powers[1])
+    return total
+
+
+def page_halves(const uint8_t[::1] data not None):
+    cdef uint64_t set_bits[2]
+    set_bits[0] = set_bits[1] = 0
+    if data.shape[0] > 0:
+        with nogil:
+            mmb_page_halves(&data[0], <size_t>data.shape[0] // MMB_PAGE_BYTES, set_bits)
+    return set_bits[0], set_bits[1]
+
+
+def payloads_equal(const uint8_t[::1] left not None, const uint8_t[::1] right not None):
+    cdef int difference = 0
+    if left.shape[0] != right.shape[0]:
+        return False
+    if left.shape[0] > 0:
+        with nogil:
+            difference = memcmp(&left[0], &right[0], <size_t>left.shape[0])
+    return difference == 0
+
+
+def probes(int layout, uint64_t num_bits, uint32_t num_probes, uint64_t hi, uint64_t lo):
+    cdef mmb_bloom bloom
+    cdef mmb_hash digest
+    cdef uint64_t bits[MMB_MAX_PROBES]
+    if num_probes > MMB_MAX_PROBES:
+        raise ValueError(f"num_probes is {num_probes}, at most {MMB_MAX_PROBES}")
+    bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes
+    digest.hi, digest.lo = hi, lo
+    mmb_bloom_probes(&bloom, digest, bits)
+    return [bits[i] for i in range(num_probes)]
+
+
+include "_bloom_core.pxi"

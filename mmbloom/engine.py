@@ -1,0 +1,93 @@
+"""Which engine runs: the C kernel, or the same algorithms in plain Python where it could not be compiled.
+
+Every other room imports the engine from here. Both have the same names and give the same bytes; ``ENGINE`` is ``"kernel"``
+or ``"python"``. The environment variable ``MMBLOOM_ENGINE`` set to one of the two asks for it, and fails where it is not
+there.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "ENGINE",
+    "BloomCore",
+    "LinesBatch",
+    "ObjectBatch",
+    "OffsetsBatch",
+    "RowsBatch",
+    "checksum64",
+    "hash_batch",
+    "hash_key",
+    "line_histogram",
+    "page_fill",
+    "page_halves",
+    "payloads_equal",
+    "popcount",
+    "probes",
+    "select_lines",
+    "sort_unique",
+    "sum_hashes",
+]
+
+
+def _kernel_is_wanted() -> bool:
+    """Return whether to use the kernel: as the environment says, else if it was compiled."""
+    from importlib.util import find_spec  # noqa: PLC0415 - needed once, and not by users of the package
+
+    from mmbloom.errors import ParameterError  # noqa: PLC0415 - as above
+
+    wanted = os.environ.get("MMBLOOM_ENGINE", "")
+    compiled = find_spec("mmbloom._kernel") is not None
+    if wanted not in {"", "kernel", "python"}:
+        rule = "'kernel' or 'python'"
+        raise ParameterError("MMBLOOM_ENGINE", rule, wanted, "or leave it unset")
+    if wanted == "kernel" and not compiled:
+        hint = "install a C compiler and install mmbloom again"
+        raise ParameterError("MMBLOOM_ENGINE", "'python': no kernel was compiled", wanted, hint)
+    return compiled and wanted != "python"
+
+
+if TYPE_CHECKING or _kernel_is_wanted():
+    from mmbloom._kernel import (
+        ENGINE,
+        BloomCore,
+        LinesBatch,
+        ObjectBatch,
+        OffsetsBatch,
+        RowsBatch,
+        checksum64,
+        hash_batch,
+        hash_key,
+        line_histogram,
+        page_fill,
+        page_halves,
+        payloads_equal,
+        popcount,
+        probes,
+        select_lines,
+        sort_unique,
+        sum_hashes,
+    )
+else:
+    from mmbloom.reference import (
+        ENGINE,
+        BloomCore,
+        LinesBatch,
+        ObjectBatch,
+        OffsetsBatch,
+        RowsBatch,
+        checksum64,
+        hash_batch,
+        hash_key,
+        line_histogram,
+        page_fill,
+        page_halves,
+        payloads_equal,
+        popcount,
+        probes,
+        select_lines,
+        sort_unique,
+        sum_hashes,
+    )

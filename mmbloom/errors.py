@@ -1,0 +1,141 @@
+"""Every exception of mmbloom, on one screen.
+
+One base class, leaves by what the caller can do, standard parents. Each keeps its fields as attributes and passes
+them to ``args``, so that it survives pickling. The operating system's own errors (a missing file, no permission, a
+directory as path, an existing target) stay what they are: ``FileNotFoundError``, ``PermissionError`` and so on.
+"""
+
+from __future__ import annotations
+
+
+class MmbloomError(Exception):
+    """Base of every error that mmbloom defines."""
+
+
+class ParameterError(MmbloomError, ValueError):
+    """A parameter has a value outside its range: change the call."""
+
+    def __init__(self, name: str, rule: str, found: object, hint: str = "") -> None:
+        super().__init__(name, rule, found, hint)
+        self.name, self.rule, self.found, self.hint = name, rule, found, hint
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.name}: expected {self.rule}, found {self.found!r}{hint}"
+
+
+class ParameterTypeError(ParameterError, TypeError):
+    """A parameter has the wrong type: convert it first."""
+
+
+class KeyTypeError(MmbloomError, TypeError):
+    """This type has no canonical bytes: encode the key first."""
+
+
+class KeyValueError(MmbloomError, ValueError):
+    """The type is right, the key is not: a lone surrogate, or text that is not hexadecimal."""
+
+
+class FormatError(MmbloomError, ValueError):
+    """The bytes at *path* are not a filter that can be trusted: restore the file or build it again."""
+
+    default_hint = "The file is damaged or is not an mmbloom filter. Restore it from a copy, or build it again"
+
+    def __init__(  # noqa: PLR0913 - a damaged field has exactly these facts
+        self, path: str, field: str, offset: int, expected: object, found: object, hint: str = ""
+    ) -> None:
+        super().__init__(path, field, offset, expected, found, hint)
+        self.path, self.field, self.offset = path, field, offset
+        self.expected, self.found, self.hint = expected, found, hint or self.default_hint
+
+    def __str__(self) -> str:
+        where = f"{self.path}: {self.field} at offset {self.offset}"
+        return f"{where}: expected {self.expected}, found {self.found}. {self.hint}."
+
+
+class TruncatedError(FormatError):
+    """The file is shorter or longer than its header says."""
+
+    default_hint = "The file was cut short or grew. Copy it again, or build it again"
+
+
+class ChecksumError(FormatError):
+    """The payload does not match its checksums: bits have changed since the file was sealed."""
+
+
+class VersionError(FormatError):
+    """The file is sound but needs something that this release does not know: upgrade mmbloom."""
+
+    default_hint = "Upgrade mmbloom to a release that knows it, or build the file again"
+
+
+class WrongKindError(FormatError):
+    """The file holds a filter of another kind than the class that was asked to open it."""
+
+    default_hint = "Open it with mmbloom.open(), which takes every kind"
+
+
+class LockHeldError(MmbloomError, RuntimeError):
+    """Another handle is writing this file: wait until it is closed, or open read-only."""
+
+    def __init__(self, path: str, lock_path: str) -> None:
+        super().__init__(path, lock_path)
+        self.path, self.lock_path = path, lock_path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: another writer holds {self.lock_path}. "
+            "Wait until it has closed the filter, or open it read-only with mmbloom.open()."
+        )
+
+
+class ReadOnlyError(MmbloomError, ValueError):
+    """The handle or the file cannot be changed: use open_writable, or make a copy."""
+
+
+class ClosedError(MmbloomError, ValueError):
+    """The filter was closed before this call."""
+
+
+class CapacityError(MmbloomError, ValueError):
+    """One more key would exceed the capacity: nothing of that key was set."""
+
+    def __init__(self, where: str, capacity: int, num_added: int = 0) -> None:
+        super().__init__(where, capacity, num_added)
+        self.where, self.capacity, self.num_added = where, capacity, num_added
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: full: {self.capacity} distinct keys are in it, as many as it was sized for; of this call, "
+            f"{self.num_added} new keys were added before. Build a larger filter, or create it with overfill=True and "
+            "watch expected_fpr()."
+        )
+
+
+class IncompatibleError(MmbloomError, ValueError):
+    """Two filters differ in a field that must be equal: build them with the same parameters."""
+
+    def __init__(self, field: str, left: object, right: object) -> None:
+        super().__init__(field, left, right)
+        self.field, self.left, self.right = field, left, right
+
+    def __str__(self) -> str:
+        return f"the filters differ in {self.field}: {self.left} and {self.right}. Neither was changed."
+
+
+class SourceError(MmbloomError, ValueError):
+    """A list of keys cannot be read as one: binary, empty, or compressed in an unknown way."""
+
+
+class NoSpaceError(MmbloomError, OSError):
+    """The file does not fit on the disk: nothing was left behind."""
+
+    def __init__(self, path: str, needed_bytes: int, free_bytes: int) -> None:
+        super().__init__(path, needed_bytes, free_bytes)
+        self.path, self.needed_bytes, self.free_bytes = path, needed_bytes, free_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: needs {self.needed_bytes} bytes, {self.free_bytes} are free. Nothing was left behind; "
+            "free some space, or choose another folder."
+        )

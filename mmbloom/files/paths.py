@@ -1,0 +1,72 @@
+"""The door for paths: any path type becomes a str once, and only regular files are opened.
+
+Nothing here makes or changes a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import NoReturn
+
+from mmbloom.errors import FormatError, ParameterError, ParameterTypeError
+
+FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+_FILE_TYPES = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def path_text(path: FilePath) -> str:
+    """Return *path* as a str; undecodable bytes become surrogate escapes, as in all of Python.
+
+    Raises:
+        ParameterTypeError: not a path type; an int, which could be a descriptor, is none.
+        ParameterError: a NUL character, which no file system can store.
+    """
+    try:
+        text = os.fsdecode(path)
+    except TypeError as exc:
+        raise ParameterTypeError("path", "a str, bytes or os.PathLike", path) from exc
+    if "\0" in text:
+        raise ParameterError("path", "a path without NUL characters", path)
+    return text
+
+
+def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
+    """Open an existing regular file; return its descriptor, which the caller closes, and its fstat.
+
+    Raises:
+        OSError: FileNotFoundError, PermissionError, IsADirectoryError and the like.
+        FormatError: *path* is a FIFO, a socket or a device.
+    """
+    # O_NONBLOCK: opening a FIFO would wait for its other end, perhaps for ever. Regular files
+    # ignore it.
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno == errno.ENXIO:  # a socket, or a device without a driver
+            _refuse_type(path, os.stat(path).st_mode)
+        raise
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            _refuse_type(path, found.st_mode)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd, found
+
+
+def _refuse_type(path: str, mode: int) -> NoReturn:
+    if stat.S_ISDIR(mode):
+        text = "is a directory: give the path of a filter file"
+        raise IsADirectoryError(errno.EISDIR, text, path)
+    found = _FILE_TYPES.get(stat.S_IFMT(mode), "another kind of file")
+    hint = "Give the path of a filter file; a filter is mapped, so it cannot be piped"
+    raise FormatError(path, "file type", 0, "a regular file", found, hint)

@@ -1,0 +1,4 @@
+"""Kinds of filters, one file a kind; no kind imports another.
+
+``sizing`` and ``estimates`` have the formulas. The set of kinds is closed: their numbers are in FORMAT.md.
+"""

@@ -1,0 +1,250 @@
+"""What a Bloom filter says of itself: parameters, counts, rates, and whether its bytes are sound.
+
+Reads the header, the status and the payload; changes nothing. BloomFilter inherits from it and adds keys, sets and files.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mmbloom.engine import ENGINE, BloomCore, popcount
+from mmbloom.errors import ClosedError, FormatError
+from mmbloom.files.mapped import MappedFile
+from mmbloom.filters import measure
+from mmbloom.filters.sizing import Geometry
+from mmbloom.format.checksums import check_payload
+from mmbloom.format.fields import HASH, SLOT_OFFSETS, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmbloom.files.writable import WritableFile
+    from mmbloom.format.header import Header
+    from mmbloom.format.status import Status
+
+    Progress = Callable[[int, int], object]
+
+LINE_BYTES = 64
+
+
+class FilterFacts(BloomCore):
+    """The read-only side of BloomFilter; see there."""
+
+    _header: Header
+    _status: Status
+    _storage: MappedFile | WritableFile | None  # None: in memory
+    _payload: memoryview
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    @property
+    def geometry(self) -> Geometry:
+        """Layout, num_bits and num_probes together, with the sizes that follow from them."""
+        header = self._header
+        return Geometry(header.layout_name, header.num_bits, header.num_probes)
+
+    @property
+    def path(self) -> str | None:
+        """The file, or None for a filter in memory."""
+        return None if self._storage is None else self._storage.path
+
+    @property
+    def capacity(self) -> int:
+        """Distinct keys it is sized for."""
+        return self._header.capacity
+
+    @property
+    def fpr(self) -> float:
+        """The target: the false-positive rate at *capacity* keys. expected_fpr() is the rate it has now."""
+        return self._header.fpr
+
+    @property
+    def layout(self) -> str:
+        """One of "classic", "line", "page"."""
+        return self._header.layout_name
+
+    @property
+    def num_bits(self) -> int:
+        """Size of the payload in bits (m)."""
+        return self._header.num_bits
+
+    @property
+    def num_probes(self) -> int:
+        """Bits read or set for each key (k)."""
+        return self._header.num_probes
+
+    @property
+    def seed(self) -> int:
+        """Seed of the hash."""
+        return self._header.seed
+
+    @property
+    def key_form(self) -> str:
+        """What is done to a key before it is hashed: "raw" or "hex"."""
+        return self._header.key_form_name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A copy of the user's metadata."""
+        return self._header.metadata
+
+    @property
+    def uuid(self) -> str:
+        """Identity of this build, 32 hexadecimal digits. A file that is built again from other keys has another."""
+        return self._header.uuid.hex()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the file is finished, with checksums. Such a file never changes."""
+        return self._status.is_sealed
+
+    @property
+    def writable(self) -> bool:
+        """Whether this handle can add."""
+        return not self.closed and not isinstance(self._storage, MappedFile)
+
+    # -- counts and rates --------------------------------------------------------------------------
+
+    @property
+    def fill_ratio(self) -> float:
+        """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
+        return self._bits_set() / self.num_bits
+
+    def approx_count(self) -> int:
+        """Estimate the distinct keys from the set bits.
+
+        Without a single zero bit the answer is a floor: more cannot be told. Cost: one pass over the payload.
+        Source and validity: ``estimates.estimate_keys``.
+        """
+        return round(measure.approx_keys(self.geometry, self._open_payload()))
+
+    def expected_fpr(self) -> float:
+        """Return the false-positive rate of the filter as it is now: exact, the mean over its blocks.
+
+        Cost: one pass over the payload, unless sealed: then it is stored.
+        """
+        payload = self._open_payload()
+        if self.sealed:
+            return self._status.achieved_fpr
+        return measure.expected_fpr(self.geometry, payload)
+
+    def fill_by_region(self, num_regions: int = 64) -> list[float]:
+        """Return the share of set bits in each of up to *num_regions* equal stretches of the payload.
+
+        Hashes are uniform, so the stretches of a sound filter are alike; lost data shows as a hole. Cost: one pass.
+        """
+        payload = self._open_payload()
+        num_lines = len(payload) // LINE_BYTES
+        count = max(1, min(num_regions, num_lines))
+        edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
+        ends = [min(8 * edge, self.num_bits) for edge in edges]
+        return [
+            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i]) for i in range(count)
+        ]
+
+    def _bits_set(self) -> int:
+        payload = self._open_payload()
+        return self._status.bits_set if self.sealed else popcount(payload)
+
+    def info(self) -> dict[str, Any]:
+        """Return everything that the filter says of itself, as JSON-able values. Cost: as expected_fpr()."""
+        header, status = self._header, self._status
+        bits_set = self._bits_set()
+        return {
+            "path": self.path,
+            "kind": "bloom",
+            "layout": self.layout,
+            "state": "sealed" if self.sealed else "writable",
+            "file_bytes": None if self._storage is None else header.file_bytes,
+            "payload_bytes": header.payload_bytes,
+            "num_bits": self.num_bits,
+            "num_probes": self.num_probes,
+            "bits_per_key": self.num_bits / self.capacity,
+            "capacity": self.capacity,
+            "keys_added": self.keys_added,
+            "keys_exact": status.keys_exact,
+            "fpr": self.fpr,
+            "expected_fpr": self.expected_fpr(),
+            "bits_set": bits_set,
+            "fill_ratio": bits_set / self.num_bits,
+            "overfill": bool(header.overfill),
+            "seed": self.seed,
+            "key_form": self.key_form,
+            "format_version": header.format_version,
+            "generation": status.generation,
+            "key_set": f"{status.key_set:032x}" if status.fingerprint_known else None,
+            "uuid": self.uuid,
+            "created": datetime.fromtimestamp(header.created_unix_ns // 10**9, UTC).isoformat(),
+            "metadata": self.metadata,
+            "engine": ENGINE,
+        }
+
+    # -- soundness ---------------------------------------------------------------------------------
+
+    def verify(self, *, progress: Progress | None = None, num_threads: int | None = None) -> int:
+        """Read the whole file and compare it with its checksums.
+
+        Args:
+            progress: called as ``progress(done_bytes, total_bytes)``.
+            num_threads: None for one a core.
+
+        Returns:
+            Payload bytes compared with a checksum: 0 for a filter that is not sealed, which has none yet.
+
+        Raises:
+            ChecksumError: the first damaged MiB is named. FormatError: counts or canaries do not fit the payload.
+            TruncatedError: the file was cut since it was opened.
+
+        Cost: two passes over the payload.
+        """
+        payload = self._open_payload()
+        self._check_canaries()
+        if not isinstance(self._storage, MappedFile) or not self.sealed:
+            return 0
+        path = self._storage.path
+        self._storage.check_length()
+        check_payload(
+            payload,
+            bytes(self._storage.checksums),
+            self._header,
+            self._status,
+            path,
+            progress=progress,
+            num_threads=num_threads or len(os.sched_getaffinity(0)),
+        )
+        found = popcount(payload)
+        if found != self._status.bits_set:
+            offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
+            raise FormatError(path, "bits_set", offset, f"{found}, as counted", self._status.bits_set)
+        return self._header.payload_bytes
+
+    def _check_canaries(self) -> None:
+        """Look up hashes that are known to be in: proof that these probes read what the builder wrote."""
+        canaries = self._status.canaries
+        answers = bytearray(len(canaries))
+        self._contains_hashes(b"".join(HASH.pack(*canary) for canary in canaries), answers)
+        if not all(answers):
+            index = answers.index(0)
+            offset = SLOT_OFFSETS[0] + STATUS.offsets["canaries"] + HASH.size * index
+            expected = f"canary {index}, a key that was added, to be found"
+            found = "a cleared bit: the payload has lost keys"
+            raise FormatError(self._where(), "canaries", offset, expected, found)
+
+    # -- the handle --------------------------------------------------------------------------------
+
+    def _open_payload(self) -> memoryview:
+        if self.closed:
+            raise ClosedError(f"{self._where()} is closed")
+        return self._payload
+
+    def _where(self) -> str:
+        return self.path or "the filter in memory"
+
+    def __repr__(self) -> str:
+        """Tell what the filter is without reading the payload."""
+        where = "in memory" if self.path is None else repr(self.path)
+        state = "closed" if self.closed else "writable" if self.writable else "read-only"
+        keys = f"{self.keys_added} of {self.capacity} keys"
+        return f"<{type(self).__name__} {where}, {self.layout}, {keys} at fpr {self.fpr:g}, {state}>"

@@ -1,0 +1,108 @@
+"""Batches of look-ups: where the answers go, and how a cold file is read.
+
+A filter in the page cache is looked up piece by piece, hash and probe fused. Of a large file that is not, each look-up would
+wait for one page: there the pages of a few thousand keys are asked for at once, and the disk reads them side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmbloom.engine import BloomCore, hash_batch
+from mmbloom.errors import ParameterError
+from mmbloom.files.mapped import MappedFile
+from mmbloom.files.residency import is_cold
+from mmbloom.format.fields import HASH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from mmbloom.files.writable import WritableFile
+    from mmbloom.format.header import Header
+    from mmbloom.keys.batches import Batch, Piece
+
+    Answers = np.ndarray[Any, np.dtype[np.bool_]]
+
+# Below this a batch does not repay the question whether the file is cold (~10 us), nor a file its reading ahead.
+_FEWEST_KEYS = 16
+_SMALLEST_BYTES = 16 << 20
+# Keys whose pages are asked for together: enough for the queue of any disk, and a small part of the page cache.
+_COLD_KEYS = 4096
+
+
+def lookup(
+    core: BloomCore,
+    header: Header,
+    storage: MappedFile | WritableFile | None,
+    pieces: Iterator[Piece],
+    out: Answers | None,
+) -> Answers:
+    """Answer every key of *pieces*, in order; see BloomFilter.contains_many."""
+    import numpy as np  # noqa: PLC0415 - loads only when used
+
+    if out is not None:
+        _check_out(out)
+    parts: list[Answers] = []
+    done = 0
+    for piece in pieces:
+        if out is not None and done + piece.num_rows > len(out):
+            raise ParameterError("out", f"room for {done + piece.num_rows} answers or more", len(out))
+        part = np.empty(piece.num_rows, np.bool_) if out is None else out[done : done + piece.num_rows]
+        count = _answer(core, header, storage, piece, part)
+        parts.append(part[:count])
+        done += count
+    if out is None:
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
+    if done != len(out):
+        raise ParameterError("out", f"exactly {done} answers, one a key", len(out))
+    return out
+
+
+def _check_out(out: Any) -> None:  # noqa: ANN401 - whatever was given
+    import numpy as np  # noqa: PLC0415 - loads only when used
+
+    fits = isinstance(out, np.ndarray) and out.dtype == np.bool_ and out.ndim == 1
+    if not (fits and out.flags.c_contiguous and out.flags.writeable):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise ParameterError("out", "a writable, contiguous numpy array bool[n]", found)
+
+
+def _answer(
+    core: BloomCore,
+    header: Header,
+    storage: MappedFile | WritableFile | None,
+    piece: Piece,
+    part: Answers,
+) -> int:
+    """Answer the rows of *piece* into *part*; return how many there were."""
+    import numpy as np  # noqa: PLC0415 - loads only when used
+
+    answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
+    view = answers.view(np.uint8)
+    large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
+    if large and isinstance(storage, MappedFile) and is_cold(storage):
+        count = _answer_cold(core, header, storage, piece.batch, view)
+    else:
+        count = core._contains_batch(piece.batch, view)
+    if piece.valid is None:
+        return count
+    part[:] = False
+    part[piece.valid] = answers
+    return piece.num_rows
+
+
+def _answer_cold(
+    core: BloomCore,
+    header: Header,
+    storage: MappedFile,
+    batch: Batch,
+    view: np.ndarray[Any, np.dtype[np.uint8]],
+) -> int:
+    hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
+    for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
+        some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
+        storage.start_reading(core._pages_of(some))
+        core._contains_hashes(some, view[first : first + _COLD_KEYS])
+    return len(hashes) // HASH.size

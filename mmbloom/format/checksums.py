@@ -1,0 +1,135 @@
+"""The checksum table behind the payload: one XXH3-64 a MiB, and its root in the status slot.
+
+Made when a file is sealed, compared by ``verify``. Both read the whole payload, so neither is part
+of opening a file.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mmbloom.engine import checksum64
+from mmbloom.errors import ChecksumError
+from mmbloom.format.fields import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from _typeshed import ReadableBuffer
+
+    from mmbloom.format.header import Header
+    from mmbloom.format.status import Status
+
+    Progress = Callable[[int, int], object]
+
+# Chunks in flight a thread: enough that none waits for the slowest, few enough to bound the queue.
+_CHUNKS_PER_THREAD = 8
+
+
+def iter_checksums(
+    payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
+) -> Generator[int, None, None]:
+    """Yield the checksum of each MiB of *payload*, in order; the last chunk may be shorter.
+
+    Args:
+        payload: any contiguous buffer. Close the generator to release it before the end.
+        progress: called as ``progress(done_bytes, total_bytes)`` after each chunk, in the calling
+            thread.
+        num_threads: chunks hashed at once; worth it where the engine releases the GIL.
+
+    Cost: one pass over the payload.
+    """
+    with memoryview(payload) as given, given.cast("B") as view:
+        total = len(view)
+
+        def checksum_at(start: int) -> int:
+            with view[start : start + CHUNK_BYTES] as chunk:
+                return checksum64(chunk)
+
+        starts = range(0, total, CHUNK_BYTES)
+        for start, checksum in zip(starts, _map(checksum_at, starts, num_threads), strict=True):
+            if progress is not None:
+                progress(min(start + CHUNK_BYTES, total), total)
+            yield checksum
+
+
+def checksum_table(
+    payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
+) -> bytes:
+    """Return the bytes of the table for *payload*, as they stand behind it in the file."""
+    checksums = list(iter_checksums(payload, progress=progress, num_threads=num_threads))
+    return struct.pack(f"<{len(checksums)}Q", *checksums)
+
+
+def checksum_root(table: bytes) -> int:
+    """Return the checksum of the table's bytes, which the status slots of a sealed file hold."""
+    return checksum64(table)
+
+
+def check_table(table: bytes, header: Header, status: Status, path: str) -> None:
+    """Raise ChecksumError if *table* is not the one that the sealed *status* was written with."""
+    root = checksum_root(table)
+    if root != status.checksum_root:
+        raise ChecksumError(
+            path,
+            "checksums",
+            header.checksums_offset,
+            f"checksum {status.checksum_root:#018x}, as in the status slots",
+            f"{root:#018x}",
+            "The table of checksums itself has changed since the file was sealed. "
+            "Restore the file from a copy, or build it again",
+        )
+
+
+def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to watch it being read
+    payload: ReadableBuffer,
+    table: bytes,
+    header: Header,
+    status: Status,
+    path: str,
+    *,
+    progress: Progress | None = None,
+    num_threads: int = 1,
+) -> None:
+    """Compare a sealed file's payload with its table, and the table with its root.
+
+    Requires: *status* is SEALED; payload and table have the sizes that *header* says.
+
+    Raises:
+        ChecksumError: ``field`` is "checksums", or "payload" with the offset of the first MiB that
+            has changed.
+    """
+    check_table(table, header, status, path)
+    stored = struct.iter_unpack("<Q", table)
+    # Closed before an error leaves: its traceback would keep a view, and the map could not close.
+    with closing(iter_checksums(payload, progress=progress, num_threads=num_threads)) as computed:
+        for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True)):
+            if expected != found:
+                raise _changed(header, path, index, expected, found)
+
+
+def _changed(header: Header, path: str, index: int, expected: int, found: int) -> ChecksumError:
+    first = header.payload_offset + index * CHUNK_BYTES
+    last = min(first + CHUNK_BYTES, header.checksums_offset) - 1
+    hint = (
+        f"MiB {index} of the payload, bytes {first} to {last} of the file, has changed since it "
+        "was sealed. Restore the file from a copy, or build it again"
+    )
+    was, is_now = f"checksum {expected:#018x}", f"{found:#018x}"
+    return ChecksumError(path, "payload", first, was, is_now, hint)
+
+
+def _map(function: Callable[[int], int], starts: range, num_threads: int) -> Iterator[int]:
+    """Yield ``function(start)`` in order, a bounded number of them ahead in threads."""
+    if num_threads <= 1:
+        yield from map(function, starts)
+        return
+    # Imported here: it brings in logging, which would double the time to open a file.
+    from concurrent.futures import ThreadPoolExecutor
+
+    group = num_threads * _CHUNKS_PER_THREAD
+    with ThreadPoolExecutor(num_threads) as pool:
+        for first in range(0, len(starts), group):
+            yield from pool.map(function, starts[first : first + group])

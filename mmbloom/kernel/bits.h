@@ -1,0 +1,25 @@
+/* Whole payloads: how full they are, and what two of them make together. */
+#ifndef MMB_BITS_H
+#define MMB_BITS_H
+
+#include "mmb.h"
+
+/* Set bits of a payload. */
+uint64_t mmb_popcount(const uint8_t *bytes, size_t num_bytes);
+
+/* Add to histogram[x] the number of 64-byte lines with x set bits, 0 <= x <= 512. */
+void mmb_line_histogram(const uint8_t *bytes, size_t num_lines, uint64_t histogram[513]);
+
+/* `page` layout. Sum over pages of mean(lower[x]) * mean(upper[x]), x = set bits of the lines 0..31 and 32..63 of the page.
+   With lower[x] = (x / 512)^k1 and upper[x] = (x / 512)^k2 that is num_pages times the false-positive rate. The order of
+   the additions is fixed, so the same payload gives the same double everywhere. */
+double mmb_page_fill(const uint8_t *bytes, size_t num_pages, const double lower[513], const double upper[513]);
+
+/* Add to set_bits[0] those of the lower halves of the pages, to set_bits[1] those of the upper halves. */
+void mmb_page_halves(const uint8_t *bytes, size_t num_pages, uint64_t set_bits[2]);
+
+/* target |= other, target &= other. */
+void mmb_or(uint8_t *target, const uint8_t *other, size_t num_bytes);
+void mmb_and(uint8_t *target, const uint8_t *other, size_t num_bytes);
+
+#endif

@@ -1,0 +1,391 @@
+"""Reading: O_RDONLY, one page, no trace, no leak."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import hashlib
+import mmap
+import os
+import signal
+import struct
+from typing import TYPE_CHECKING, Never
+
+import pytest
+from conftest import PAYLOAD, held_now, in_child, names_in
+
+from mmbloom.errors import ClosedError, FormatError, ParameterError, TruncatedError
+from mmbloom.files.advice import advise
+from mmbloom.files.mapped import MappedFile, identity_of, map_file, read_page
+from mmbloom.files.writable import WritableFile
+from mmbloom.format.status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import MakeFile
+
+    from mmbloom.files.advice import Advice
+    from mmbloom.format.header import Header
+
+
+def test_an_opened_file_has_its_header_status_and_payload(sealed: Path, header: Header) -> None:
+    """Everything a reader needs, from the file alone."""
+    with MappedFile.open(sealed) as mapped:
+        assert mapped.header == header
+        assert mapped.status.is_sealed
+        assert bytes(mapped.payload) == PAYLOAD
+        assert bytes(mapped.checksums) == bytes(8)
+        assert mapped.identity == identity_of(sealed)
+
+
+def test_reading_asks_for_no_right_to_write(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1, F2: no write permission is asked for, so none can be used."""
+    flags = []
+    real_open = os.open
+
+    def recording(path: str, how: int, mode: int = 0o777) -> int:
+        flags.append(how)
+        return real_open(path, how, mode)
+
+    monkeypatch.setattr(os, "open", recording)
+    with MappedFile.open(sealed) as mapped:
+        assert mapped.payload.readonly
+        assert mapped.checksums.readonly
+    assert [how & os.O_ACCMODE for how in flags] == [os.O_RDONLY]
+    assert not flags[0] & (os.O_CREAT | os.O_TRUNC)
+
+
+@pytest.mark.parametrize("advice", ["normal", "random", "willneed", "preload"])
+def test_reading_leaves_bytes_and_time_stamps(writable: Path, advice: Advice) -> None:
+    """F3: open, read all, close; nothing of the file has changed."""
+    before = writable.stat(), hashlib.sha256(writable.read_bytes()).digest()
+    with MappedFile.open(writable, advice) as mapped:
+        assert bytes(mapped.payload) == PAYLOAD
+        mapped.read_status()
+    after = writable.stat(), hashlib.sha256(writable.read_bytes()).digest()
+
+    assert before[1] == after[1]
+    assert before[0].st_mtime_ns == after[0].st_mtime_ns
+    assert before[0].st_ctime_ns == after[0].st_ctime_ns
+    assert names_in(writable.parent) == [writable.name]
+
+
+def test_another_user_reads_a_file_of_mode_0444_in_a_folder_of_mode_0555(sealed: Path) -> None:
+    """F1, R14: permission to read is all it takes."""
+    sealed.chmod(0o444)
+    sealed.parent.chmod(0o555)
+
+    def as_nobody() -> None:
+        os.chdir(sealed.parent)
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        with MappedFile.open(sealed.name) as mapped:
+            assert bytes(mapped.payload) == PAYLOAD
+
+    try:
+        assert in_child(as_nobody) == 0
+    finally:
+        sealed.parent.chmod(0o755)
+
+
+@pytest.mark.parametrize("num_bytes", [4096, 4097, 12000, -9, -1])
+def test_a_file_that_was_cut_short_is_refused_with_both_lengths(
+    sealed: Path, header: Header, num_bytes: int
+) -> None:
+    """R1, D4: wherever it was cut, it never opens."""
+    found = num_bytes % header.file_bytes
+    os.truncate(sealed, found)
+    with pytest.raises(TruncatedError, match=str(header.file_bytes)) as caught:
+        MappedFile.open(sealed)
+
+    assert str(found) in str(caught.value)
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1, 8, 4095])
+def test_a_file_without_a_whole_header_page_is_truncated(sealed: Path, num_bytes: int) -> None:
+    """R1: from nothing to one byte less than a page."""
+    os.truncate(sealed, num_bytes)
+    with pytest.raises(TruncatedError):
+        MappedFile.open(sealed)
+
+
+def test_a_file_that_is_a_byte_too_long_is_refused(sealed: Path, header: Header) -> None:
+    """R17: it is no longer the file that was written."""
+    sealed.write_bytes(sealed.read_bytes() + b"\0")
+    with pytest.raises(TruncatedError, match=str(header.file_bytes + 1)):
+        MappedFile.open(sealed)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.write_bytes(b"not a filter" * 500), id="foreign"),
+        pytest.param(lambda path: os.truncate(path, 5000), id="cut"),
+        pytest.param(lambda path: os.truncate(path, 0), id="empty"),
+    ],
+)
+def test_500_failed_opens_leave_no_descriptor_and_no_map(
+    sealed: Path, damage: Callable[[Path], object]
+) -> None:
+    """R12, E9."""
+    damage(sealed)
+    before = held_now()
+    for _ in range(500):
+        with pytest.raises(FormatError):
+            MappedFile.open(sealed)
+
+    assert held_now() == before
+
+
+def test_600_opens_leave_no_descriptor_and_no_map(sealed: Path) -> None:
+    """E8: closed by close(), or by nobody."""
+    MappedFile.open(sealed).close()
+    before = held_now()
+    for number in range(600):
+        mapped = MappedFile.open(sealed)
+        if number % 2:
+            mapped.close()
+        del mapped
+
+    assert held_now() == before
+
+
+def test_a_failing_advice_leaves_nothing_open(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The map exists already when it is advised."""
+
+    def fail(_map: object, _advice: object) -> Never:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    before = held_now()
+    monkeypatch.setattr("mmbloom.files.mapped.advise", fail)
+    with pytest.raises(OSError, match="Cannot allocate") as caught:
+        MappedFile.open(sealed)
+
+    assert caught.value.filename == str(sealed)
+    assert held_now() == before
+
+
+def test_one_open_file_costs_one_descriptor(sealed: Path) -> None:
+    """A service opens hundreds of filters."""
+    before = held_now().num_descriptors
+    with MappedFile.open(sealed):
+        assert held_now().num_descriptors == before + 1
+
+
+def test_a_closed_file_answers_nothing_and_closes_again(sealed: Path) -> None:
+    """No call after close() reads the map."""
+    mapped = MappedFile.open(sealed)
+    mapped.close()
+    mapped.close()
+    for call in (
+        lambda: mapped.payload,
+        lambda: mapped.checksums,
+        mapped.check_length,
+        mapped.read_status,
+        lambda: mapped.advise("normal"),
+        lambda: mapped.start_reading([0]),
+    ):
+        with pytest.raises(ClosedError, match="closed before this call"):
+            call()
+
+
+def test_a_payload_that_is_still_held_outlives_close(sealed: Path) -> None:
+    """E11: the map is never taken away under a look-up that runs; it goes with the last view."""
+    before = held_now()
+    mapped = MappedFile.open(sealed)
+    payload = mapped.payload
+    mapped.close()
+    assert bytes(payload) == PAYLOAD
+    del payload, mapped
+
+    assert held_now() == before
+
+
+def test_the_map_is_of_the_file_that_was_opened(sealed: Path, make_file: MakeFile) -> None:
+    """E3: after a rename over its path the reader has the old file, and can tell."""
+    with MappedFile.open(sealed) as mapped:
+        os.replace(make_file("other.mmb"), sealed)  # noqa: PTH105 - the call that builders make
+        assert bytes(mapped.payload) == PAYLOAD
+        mapped.check_length()
+        assert identity_of(sealed) != mapped.identity
+
+
+def test_a_file_cut_under_a_reader_is_noticed_by_check_length(sealed: Path, header: Header) -> None:
+    """R10, E1: before a touch, it is an error with both lengths."""
+    with MappedFile.open(sealed) as mapped:
+        os.truncate(sealed, 4096)
+        with pytest.raises(TruncatedError, match=f"expected {header.file_bytes}, found 4096"):
+            mapped.check_length()
+        with pytest.raises(TruncatedError):
+            mapped.advise("preload")
+        with pytest.raises(TruncatedError):
+            mapped.read_status()
+
+
+def test_touching_what_was_cut_kills_the_process_as_documented(sealed: Path) -> None:
+    """R10, E1: no library can prevent it; that is why files are replaced by rename only."""
+
+    def touch() -> None:
+        faulthandler.disable()  # it would print the death that is expected
+        mapped = MappedFile.open(sealed)
+        os.truncate(sealed, 4096)
+        mapped.payload[8192]
+
+    assert in_child(touch) == -signal.SIGBUS
+    assert "SIGBUS" in str(MappedFile.__doc__)
+
+
+def test_a_preload_from_a_bad_disk_is_an_io_error(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EFAULT from the kernel means a SIGBUS avoided; with the length unchanged it is the disk."""
+
+    def unreadable(_map: object, _advice: object) -> Never:
+        raise OSError(errno.EFAULT, "Bad address")
+
+    with MappedFile.open(sealed) as mapped:
+        monkeypatch.setattr("mmbloom.files.mapped.advise", unreadable)
+        with pytest.raises(OSError, match="Input/output") as caught:
+            mapped.advise("preload")
+
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(sealed))
+
+
+def test_an_older_kernel_preloads_in_the_background(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MADV_POPULATE_READ is of Linux 5.14; EINVAL before."""
+    monkeypatch.setattr("mmbloom.files.advice._MADV_POPULATE_READ", 9999)
+    with MappedFile.open(sealed, "preload") as mapped:
+        assert bytes(mapped.payload) == PAYLOAD
+
+
+def test_any_other_advice_is_refused_before_the_file_is_opened(sealed: Path) -> None:
+    """A misspelt advice is an error, not the default."""
+    with pytest.raises(ParameterError, match="advice: expected one of normal, random"):
+        MappedFile.open(sealed, "sequential")
+    with pytest.raises(ParameterError, match="advice"):
+        MappedFile.open(sealed).advise("fast")
+
+
+def test_advice_may_change_and_pages_may_be_asked_for(sealed: Path) -> None:
+    """Preload after random must not populate page by page, so normal comes between."""
+    with MappedFile.open(sealed, "random") as mapped:
+        mapped.advise("preload")
+        mapped.advise("normal")
+        mapped.start_reading([0, 1, 3])
+        mapped.start_reading(iter(()))
+        assert bytes(mapped.payload) == PAYLOAD
+
+
+def test_preload_populates_before_it_sets_random() -> None:
+    """The other order took 38 s for 1.2 GB instead of 0.4."""
+    calls = []
+
+    class Map:
+        def madvise(self, option: int, *_range: object) -> None:
+            calls.append(option)
+
+        def __len__(self) -> int:
+            return 100 << 20
+
+    advise(Map(), "preload")
+
+    assert calls == [mmap.MADV_NORMAL, 22, 22, mmap.MADV_RANDOM]
+
+
+def torn(page: bytes, *slots: int) -> bytes:
+    """Return *page* with the checksums of *slots* wrong."""
+    damaged = bytearray(page)
+    for slot in slots:
+        damaged[512 * (slot + 1) + 504] ^= 1
+    return bytes(damaged)
+
+
+def test_slots_that_a_writer_is_writing_are_read_again(
+    header: Header, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both slots torn in one read is a writer at work; the next read is whole."""
+    pauses = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    page = header.pack(Status(keys_added=7))
+    pages = iter([torn(page, 0, 1), torn(page, 0, 1), page])
+
+    found = read_page(lambda: (next(pages), header.file_bytes), "a.mmb")
+
+    assert found.status.keys_added == 7
+    assert pauses == [0.001, 0.001]
+
+
+def test_slots_that_stay_bad_are_an_error_after_five_reads(
+    header: Header, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is damage then."""
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    page = torn(header.pack(Status()), 0, 1)
+    reads = []
+    with pytest.raises(FormatError, match="slot_checksum"):
+        read_page(lambda: (reads.append(1) or page, header.file_bytes), "a.mmb")
+
+    assert len(reads) == 5
+
+
+def test_other_damage_is_an_error_at_once(header: Header) -> None:
+    """Only the slots change after the file was made, so nothing else is worth a second look."""
+    page = bytearray(header.pack(Status()))
+    struct.pack_into("<Q", page, 128, 5)
+    reads = []
+    with pytest.raises(FormatError):
+        read_page(lambda: (reads.append(1) or bytes(page), header.file_bytes), "a.mmb")
+
+    assert len(reads) == 1
+
+
+def test_a_reader_beside_a_writer_never_meets_an_error(writable: Path) -> None:
+    """G1: 500 opens while a child writes slots as fast as it can."""
+
+    def write_for_ever() -> None:
+        with WritableFile.open(writable) as file:
+            while True:
+                file.write_status(file.status._replace(keys_added=file.status.keys_added + 1))
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            write_for_ever()
+        finally:
+            os._exit(1)
+    try:
+        for _ in range(500):
+            with MappedFile.open(writable) as mapped:
+                assert bytes(mapped.payload[:64]) == PAYLOAD[:64]
+                assert mapped.read_status().keys_added >= mapped.status.keys_added
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_a_file_cut_between_check_and_map_is_truncated(sealed: Path, header: Header) -> None:
+    """Python looks at the length again when it maps, and says ValueError."""
+    os.truncate(sealed, 8192)
+    with sealed.open("rb") as file, pytest.raises(TruncatedError, match="found 8192"):
+        map_file(file.fileno(), str(sealed), header, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+def test_a_file_system_without_maps_is_an_error_with_the_path(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENODEV means nothing without it."""
+
+    def refuse(*_args: object, **_kwargs: object) -> Never:
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(OSError, match="No such device") as caught:
+        MappedFile.open(sealed)
+
+    assert caught.value.filename == str(sealed)

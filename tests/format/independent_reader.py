@@ -1,0 +1,80 @@
+"""A reader of mmbloom files, written from FORMAT.md alone: it imports nothing of mmbloom."""
+
+import json
+import mmap
+import struct
+
+from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
+
+FIXED = struct.Struct("<8sH2sIQQI4HIQQIIQdQQQQQQ16sqQQI332s")
+GOLDEN64, GOLDEN32, LOW64, MIB = 0x9E3779B97F4A7C15, 0x9E3779B9, (1 << 64) - 1, 1 << 20
+
+
+def require(holds: bool, field: str) -> None:  # noqa: FBT001 - an assertion that -O keeps
+    """Refuse the file over *field* unless the rule holds."""
+    if not holds:
+        raise ValueError(field)
+
+
+def checksum(data: bytes) -> bytes:
+    """Return the XXH3-64 of *data* as it is stored."""
+    return xxh3_64_intdigest(data).to_bytes(8, "little")
+
+
+def positions(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> list[int]:
+    """Return the bit of the payload that each probe of a key with the hash (hi, lo) reads."""
+    bits, x, y, z = [], hi, lo, GOLDEN64
+    block, fraction = divmod(hi * (num_bits // (512 if layout == 2 else 32768)), 1 << 64)
+    lines = 64 * block + (fraction >> 59), 64 * block + 32 + (fraction >> 54 & 31)
+    for i in range(num_probes):
+        if layout == 1:
+            bits.append(x * num_bits >> 64)
+            x, y, z = x + y & LOW64, y + z & LOW64, z + GOLDEN64 & LOW64
+        else:
+            line, half, j = (block, i // 8, i) if layout == 2 else (lines[i % 2], i % 2, i // 2)
+            mixed = (lo >> 32 * half & 0xFFFFFFFF) * GOLDEN32**j + (j + 1) * GOLDEN32 & 0xFFFFFFFF
+            bits.append(512 * line + (mixed >> 23))
+    return bits
+
+
+class Reader:
+    """One open file; ValueError names the field over which it is refused."""
+
+    def __init__(self, path: str) -> None:
+        """Map the file at *path* and check its header page, and a sealed payload too."""
+        with open(path, "rb") as file:
+            self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        page = self.map[:4096]
+        require(page[:8] == b"\x89MMB\r\n\x1a\n" and len(page) == 4096, "magic")
+        require(checksum(page[:512] + page[1536:4088]) == page[4088:], "header_checksum")
+        fields = FIXED.unpack(page[:512])
+        version, _, _, features, _, kind, layout, scheme, hash_id, self.key_form = fields[1:11]
+        num_probes, self.seed, num_bits = fields[11:14]
+        payload_bytes, end, _, num_checksums, file_bytes = fields[19:24]
+        require((version, features, kind, hash_id) == (1, 0, 1, 1), "version, features, kind")
+        require(scheme == layout in (1, 2, 3) and self.key_form in (0, 1), "layout or key_form")
+        require(payload_bytes == 64 * -(-num_bits // 512) == end - 4096, "payload_bytes")
+        require(len(self.map) == file_bytes == end + 8 * num_checksums, "file_bytes")
+        answer = divmod(xxh3_128_intdigest(b"mmbloom known answer 1", self.seed), 1 << 64)
+        require(answer == fields[26:28], "known_answer")
+        self.shape = layout, num_bits, num_probes
+        self.metadata = json.loads(page[1536 : 1536 + fields[28]])
+        slots = [s for s in (page[512:1024], page[1024:1536]) if checksum(s[:504]) == s[504:]]
+        slot = max(slots, key=lambda s: int.from_bytes(s[:8], "little"), default=bytes(512))
+        require(slot[8] == 1 or (slot[8] == 2 and len(slots) == 2), "slot_checksum")
+        table = b"".join(checksum(self.map[i : min(i + MIB, end)]) for i in range(4096, end, MIB))
+        require(slot[8] == 1 or self.map[end:] + slot[40:48] == table + checksum(table), "payload")
+        halves = struct.unpack("<16Q", slot[80:208])[: 2 * slot[72]]
+        require(all(map(self.holds, halves[::2], halves[1::2])), "canaries")
+
+    def holds(self, hi: int, lo: int) -> bool:
+        """Return whether every bit of a hash is set."""
+        return all(self.map[4096 + (b >> 3)] >> (b & 7) & 1 for b in positions(*self.shape, hi, lo))
+
+    def maybe(self, key: str | bytes) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been."""
+        canonical = key.encode() if isinstance(key, str) else key
+        if self.key_form == 1:
+            digits, canonical = canonical, bytes.fromhex(canonical.decode("ascii"))
+            require(len(digits) == 2 * len(canonical), "key")
+        return self.holds(*divmod(xxh3_128_intdigest(canonical, self.seed), 1 << 64))

@@ -1,0 +1,58 @@
+"""Runs a few lines in a fresh Python: a process that has measured before is not a clean one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Available to every snippet. Private memory: pages that only this process has, from smaps_rollup.
+PRELUDE = """
+import json, resource, sys
+from time import perf_counter_ns
+
+def private_bytes():
+    with open("/proc/self/smaps_rollup") as file:
+        return 1024 * sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+def major_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+private_bytes(), major_faults()  # their own memory and imports come before what is measured
+"""
+
+
+def ask(snippet: str, *arguments: str) -> dict[str, Any]:
+    """Run the snippet and return the JSON object that it prints; sys.argv[1:] is *arguments*.
+
+    -P and another working folder keep the repository, whose mmbloom is not compiled, unimportable.
+    """
+    done = run([sys.executable, "-P", "-c", PRELUDE + snippet, *arguments])
+    answer: dict[str, Any] = json.loads(done)
+    return answer
+
+
+def run(command: Sequence[str], stdin: str = "") -> str:
+    """Run the command and return what it prints; its own errors pass through."""
+    done = subprocess.run(
+        command,
+        input=stdin,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=tempfile.gettempdir(),
+    )
+    return done.stdout
+
+
+def wall_ms(command: Sequence[str], stdin: str = "") -> float:
+    """Return the ms from starting the command to its end."""
+    start = perf_counter_ns()
+    run(command, stdin)
+    return (perf_counter_ns() - start) / 1e6
