@@ -2,6 +2,7 @@
 
 cdef enum:
     MAX_CANARIES = 8
+    CHUNK_KEYS = 512  # 8 KiB of hashes stay in the L1 cache
 
 
 cdef class BloomCore:
@@ -155,23 +156,31 @@ cdef class BloomCore:
         cdef mmb_hash digest
         if self._payload == NULL:
             raise ClosedError(f"{self._where()} is closed")
-        hash_one(key, self._keying.seed, self._keying.form, &digest)
+        hash_one(key, &self._keying, &digest)
         return mmb_bloom_contains(&self._bloom, self._payload, digest)
 
-    def might_contain(self, key):
+    def might_contain(self, key, /):
         return key in self
 
-    def add(self, key):
+    def add(self, key, /):
         cdef mmb_hash digest
-        hash_one(key, self._keying.seed, self._keying.form, &digest)
-        if self._adding or self._write_through:
+        hash_one(key, &self._keying, &digest)
+        if self._payload == NULL or not self._writable:
+            self._check_writable()
+        if self._adding or self._write_through or self._keys_added >= self._limit:
             with self._mutex:
                 return self._add_hash(digest)
-        return self._add_hash(digest)
+        if not mmb_bloom_add(&self._bloom, self._payload, digest):
+            return False
+        self._keys_added += 1
+        if self._num_canaries < MAX_CANARIES:
+            self._keep_canaries(&digest, 1)
+        return True
 
     cdef bint _add_hash(self, mmb_hash digest) except -1:
         cdef uint64_t num_new = 0
-        self._check_writable()
+        if self._payload == NULL or not self._writable:
+            self._check_writable()
         if mmb_bloom_add_many(&self._bloom, self._payload, &digest, 1, self._room(), &num_new,
                               &self._dirty if self._write_through else NULL) == 0:
             raise CapacityError(self._where(), self._limit, 0)
@@ -283,9 +292,17 @@ cdef class BloomCore:
             self._unpin()
 
     cdef Py_ssize_t _contains_objects(self, ObjectBatch batch, const uint8_t *payload, uint8_t *out) except -1:
-        cdef Py_ssize_t first
+        cdef Py_ssize_t first = 0
+        cdef Py_ssize_t some = 1
         cdef size_t count = 0
         cdef mmb_status status
+        cdef mmb_hash hashes[CHUNK_KEYS]
+        if not gil_is_wanted():
+            while some > 0:
+                some = batch.hash_some(first, CHUNK_KEYS, &self._keying, hashes)
+                mmb_bloom_contains_many(&self._bloom, payload, hashes, <size_t>some, out + first)
+                first += some
+            return first
         batch.start()
         while True:
             first = batch.advance()

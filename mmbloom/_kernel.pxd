@@ -65,7 +65,8 @@ cdef extern from "source.h" nogil:
         size_t next
 
     bint mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t num_keys, size_t data_bytes)
-    size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, uint8_t wanted, uint8_t *out)
+    size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, size_t num_flags, uint8_t wanted,
+                            uint8_t *out)
 
 
 cdef extern from "bloom.h" nogil:
@@ -89,6 +90,7 @@ cdef extern from "bloom.h" nogil:
     uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
     void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                                  uint8_t *maybe)
+    unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
     size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                               uint64_t *num_new, const mmb_dirty *dirty)
 

@@ -1,7 +1,8 @@
 """What an engine offers: the contract of mmbloom._kernel and of mmbloom.reference.
 
-A *hash* is 16 bytes: hi and lo, 64 bits each, little-endian. A *batch* is keys in order, one of the four classes below. Key
-forms, layouts and probe rules are numbers of FORMAT.md.
+A *hash* is 16 bytes: hi and lo, 64 bits each, little-endian. A *batch* is keys in order, one of the four classes below; where
+it is a piece of a larger one, *first* is the number of its first key, for error messages. Key forms, layouts and probe rules
+are numbers of FORMAT.md.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ ENGINE: str
 class ObjectBatch:
     """Keys that are Python objects: str, bytes, bytearray or memoryview."""
 
-    def __init__(self, keys: Sequence[object]) -> None: ...
+    def __init__(self, keys: Sequence[object], first: int = 0) -> None: ...
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str:
         """Name key *index* for an error message."""
@@ -24,7 +25,7 @@ class RowsBatch:
     """Keys of one width, end to end. *kind*: "bytes" (whole rows), "trimmed" (without trailing NULs: NumPy S), "ucs4" (code
     points in this machine's byte order, without trailing NULs: NumPy U). Raises ValueError if the rows do not fit."""
 
-    def __init__(self, data: ReadableBuffer, width: int, num_keys: int, kind: str) -> None: ...
+    def __init__(self, data: ReadableBuffer, width: int, num_keys: int, kind: str, first: int = 0) -> None: ...
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
@@ -32,7 +33,7 @@ class OffsetsBatch:
     """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]], offsets of 4 or 8 bytes. Raises ValueError if they decrease
     or leave the data."""
 
-    def __init__(self, data: ReadableBuffer, offsets: ReadableBuffer, offset_bytes: int) -> None: ...
+    def __init__(self, data: ReadableBuffer, offsets: ReadableBuffer, offset_bytes: int, first: int = 0) -> None: ...
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
@@ -96,7 +97,7 @@ class BloomCore:
     """Adds that set a bit. Two keys with the same bits count once; so this is a lower bound on the distinct keys, too low by
     about the false-positive rate."""
     _canary_hashes: tuple[tuple[int, int], ...]
-    """Up to 8 hashes of keys that were added."""
+    """Hashes of the first 8 distinct keys that were added."""
     _mutex: Any
 
     def _attach(
@@ -137,10 +138,10 @@ class BloomCore:
         Raises KeyTypeError, KeyValueError: not a key. ClosedError.
         """
 
-    def might_contain(self, key: object) -> bool:
+    def might_contain(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been: ``in`` by name."""
 
-    def add(self, key: object) -> bool:
+    def add(self, key: object, /) -> bool:
         """Add one key; return whether it was new (False: it was in, or is a false positive).
 
         Raises:

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, embedsignature=False
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, binding=False, embedsignature=True
 """The native engine: Python objects in front of the C kernel.
 
 Checks what it is given, releases the GIL, calls C and turns a status into an exception. The one loop over keys that is
@@ -99,24 +99,44 @@ cdef object key_error(mmb_status status, object where):
     return MmbloomError(f"{where}: status {status}")
 
 
-cdef int hash_one(object key, uint64_t seed, mmb_key_form form, mmb_hash *digest) except -1:
-    """Hash one key. The ordinary ones, ASCII text and bytes in raw form, take the first two branches."""
+cdef inline bint hash_plain(object key, const mmb_keying *keying, mmb_hash *digest) noexcept:
+    """Hash an ordinary key, ASCII text or bytes in raw form; False for any other, which hash_any() takes."""
+    if keying.form != MMB_RAW:
+        return False
+    if PyUnicode_CheckExact(key) and PyUnicode_IS_COMPACT_ASCII(key):
+        digest[0] = mmb_hash_bytes(
+            <const uint8_t *>PyUnicode_DATA(key), <size_t>PyUnicode_GET_LENGTH(key), keying.seed)
+        return True
+    if PyBytes_CheckExact(key):
+        digest[0] = mmb_hash_bytes(
+            <const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), keying.seed)
+        return True
+    return False
+
+
+cdef int hash_any(object key, const mmb_keying *keying, object batch, Py_ssize_t index, mmb_hash *digest) except -1:
+    """Hash one key of any type; in an error it is key *index* of *batch*, if that is not None."""
     cdef mmb_view view
     cdef mmb_status status
     cdef size_t count
-    if form == MMB_RAW:
-        if PyUnicode_CheckExact(key) and PyUnicode_IS_COMPACT_ASCII(key):
-            digest[0] = mmb_hash_bytes(<const uint8_t *>PyUnicode_DATA(key), <size_t>PyUnicode_GET_LENGTH(key), seed)
-            return 0
-        if PyBytes_CheckExact(key):
-            digest[0] = mmb_hash_bytes(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), seed)
-            return 0
-    key = plain_key(key, "key")
+    where = "key" if batch is None else batch.describe(index)
+    key = plain_key(key, where)
     view_key(key, &view)
-    status = mmb_hash_views(&view, 1, seed, form, digest, &count)
+    status = mmb_hash_views(&view, 1, keying.seed, keying.form, digest, &count)
     if status != MMB_OK:
-        raise key_error(status, "key")
+        raise key_error(status, where)
     return 0
+
+
+cdef inline int hash_one(object key, const mmb_keying *keying, mmb_hash *digest) except -1:
+    if not hash_plain(key, keying, digest):
+        hash_any(key, keying, None, 0, digest)
+    return 0
+
+
+cdef bint gil_is_wanted() except -1:
+    """Whether another thread could use the GIL. One that is alone saves the references and the views."""
+    return threading.active_count() > 1
 
 
 cdef class ObjectBatch:
@@ -129,10 +149,12 @@ cdef class ObjectBatch:
     cdef Py_ssize_t size  # keys in the piece at hand
     cdef Py_ssize_t _total
     cdef Py_ssize_t _done
+    cdef Py_ssize_t _first
     cdef PyObject **_held
 
-    def __cinit__(self, keys not None):
+    def __cinit__(self, keys not None, Py_ssize_t first=0):
         cdef size_t room
+        self._first = first
         self._keys = keys if isinstance(keys, (list, tuple)) else tuple(keys)
         self._total = len(self._keys)
         self._copies = []
@@ -151,7 +173,7 @@ cdef class ObjectBatch:
         return self._total
 
     def describe(self, Py_ssize_t index):
-        return f"key {index} of the batch"
+        return f"key {self._first + index} of the batch"
 
     cdef int start(self) except -1:
         """Go back to the first key."""
@@ -159,16 +181,20 @@ cdef class ObjectBatch:
         self._done = 0
         return 0
 
+    cdef PyObject **items(self) except? NULL:
+        """The keys, until the next call of anything that may run Python code. An empty list has NULL."""
+        if len(self._keys) != self._total:
+            raise RuntimeError("the list of keys changed its size during the call")
+        return PySequence_Fast_ITEMS(self._keys)
+
     cdef Py_ssize_t advance(self) except -1:
         """Gather the next piece and return the index of its first key; `size` is 0 after the last."""
-        cdef Py_ssize_t first
+        cdef Py_ssize_t first = self._done
         cdef PyObject **items
         cdef Py_ssize_t i
         cdef object key
         self._release()
-        self._check_length()
-        first = self._done
-        items = PySequence_Fast_ITEMS(self._keys)
+        items = self.items()
         while self.size < PIECE_KEYS and self._done < self._total:
             i = self._done
             if i + OBJECTS_AHEAD < self._total:
@@ -182,8 +208,7 @@ cdef class ObjectBatch:
                         raise
                     break  # a piece of its own: of two bad keys the first is reported
                 self._copies.append(key)
-                self._check_length()  # a subclass of bytearray may do anything in __bytes__
-                items = PySequence_Fast_ITEMS(self._keys)
+                items = self.items()
             view_key(key, &self.views[self.size])
             Py_INCREF(key)
             self._held[self.size] = <PyObject *>key
@@ -191,10 +216,21 @@ cdef class ObjectBatch:
             self._done += 1
         return first
 
-    cdef int _check_length(self) except -1:
-        if len(self._keys) != self._total:
-            raise RuntimeError("the list of keys changed its size during the call")
-        return 0
+    cdef Py_ssize_t hash_some(self, Py_ssize_t first, Py_ssize_t most, const mmb_keying *keying,
+                              mmb_hash *out) except -1:
+        """Hash up to *most* keys under the GIL, without views and references; return how many."""
+        cdef Py_ssize_t end = min(first + most, self._total)
+        cdef PyObject **items = self.items()
+        cdef Py_ssize_t i
+        cdef object key
+        for i in range(first, end):
+            if i + OBJECTS_AHEAD < self._total:
+                mmb_prefetch(items[i + OBJECTS_AHEAD])
+            if not hash_plain(<object>items[i], keying, &out[i - first]):
+                key = <object>items[i]
+                hash_any(key, keying, self, i, &out[i - first])
+                items = self.items()
+        return end - first
 
     cdef void _release(self) noexcept:
         while self.size > 0:
@@ -208,19 +244,22 @@ cdef class MemoryBatch:
     cdef mmb_source _source
     cdef const uint8_t[::1] _data
     cdef const uint8_t[::1] _offsets
+    cdef Py_ssize_t _first
 
     def __len__(self):
         return self._source.num_keys
 
     def describe(self, Py_ssize_t index):
-        return f"key {index} of the batch"
+        return f"key {self._first + index} of the batch"
 
 
 cdef class RowsBatch(MemoryBatch):
-    def __init__(self, const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t num_keys, str kind):
+    def __init__(self, const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t num_keys, str kind,
+                 Py_ssize_t first=0):
         if width < 0 or num_keys < 0 or (width > 0 and num_keys > data.shape[0] // width):
             raise ValueError(f"{num_keys} rows of {width} bytes do not fit into {data.shape[0]} bytes")
         self._data = data
+        self._first = first
         self._source.layout = {"bytes": MMB_ROWS, "trimmed": MMB_ROWS_TRIMMED, "ucs4": MMB_ROWS_UCS4}[kind]
         self._source.data = &data[0] if data.shape[0] > 0 else NULL
         self._source.data_bytes = <size_t>data.shape[0]
@@ -229,12 +268,14 @@ cdef class RowsBatch(MemoryBatch):
 
 
 cdef class OffsetsBatch(MemoryBatch):
-    def __init__(self, const uint8_t[::1] data not None, const uint8_t[::1] offsets not None, int offset_bytes):
+    def __init__(self, const uint8_t[::1] data not None, const uint8_t[::1] offsets not None, int offset_bytes,
+                 Py_ssize_t first=0):
         cdef Py_ssize_t num_keys = offsets.shape[0] // offset_bytes - 1
         if num_keys < 0:
             raise ValueError("offsets are empty; n keys have n + 1 of them")
         self._data = data
         self._offsets = offsets
+        self._first = first
         self._source.layout = {4: MMB_OFFSETS32, 8: MMB_OFFSETS64}[offset_bytes]
         self._source.data = &data[0] if data.shape[0] > 0 else NULL
         self._source.data_bytes = <size_t>data.shape[0]
@@ -272,7 +313,10 @@ cdef class LinesBatch(MemoryBatch):
 
 def hash_key(key, uint64_t seed, int key_form):
     cdef mmb_hash digest
-    hash_one(key, seed, <mmb_key_form>key_form, &digest)
+    cdef mmb_keying keying
+    keying.seed = seed
+    keying.form = <mmb_key_form>key_form
+    hash_one(key, &keying, &digest)
     return digest.hi, digest.lo
 
 
@@ -304,6 +348,9 @@ cdef int hash_objects(ObjectBatch batch, const mmb_keying *keying, mmb_hash *out
     cdef Py_ssize_t first
     cdef size_t count = 0
     cdef mmb_status status
+    if not gil_is_wanted():
+        batch.hash_some(0, batch._total, keying, out)
+        return 0
     batch.start()
     while True:
         first = batch.advance()
@@ -346,7 +393,8 @@ def select_lines(const uint8_t[::1] data not None, const uint8_t[::1] flags not 
     cdef size_t written = 0
     if data.shape[0] > 0 and flags.shape[0] > 0:
         with nogil:
-            written = mmb_lines_select(&data[0], <size_t>data.shape[0], &flags[0], wanted, target)
+            written = mmb_lines_select(
+                &data[0], <size_t>data.shape[0], &flags[0], <size_t>flags.shape[0], wanted, target)
     PyByteArray_Resize(out, <Py_ssize_t>written)
     return out
 

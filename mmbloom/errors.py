@@ -7,6 +7,9 @@ directory as path, an existing target) stay what they are: ``FileNotFoundError``
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class MmbloomError(Exception):
     """Base of every error that mmbloom defines."""
@@ -128,14 +131,16 @@ class SourceError(MmbloomError, ValueError):
 
 
 class NoSpaceError(MmbloomError, OSError):
-    """The file does not fit on the disk: nothing was left behind."""
+    """The file does not fit on the disk. What was to be made is not there; what was there is unchanged."""
 
     def __init__(self, path: str, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(path, needed_bytes, free_bytes)
         self.path, self.needed_bytes, self.free_bytes = path, needed_bytes, free_bytes
+        # OSError takes three arguments for errno, strerror and filename: put that right.
+        self.errno, self.strerror, self.filename = errno.ENOSPC, os.strerror(errno.ENOSPC), path
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: needs {self.needed_bytes} bytes, {self.free_bytes} are free. Nothing was left behind; "
-            "free some space, or choose another folder."
+            f"{self.path}: needs {self.needed_bytes} bytes, {self.free_bytes} are free. "
+            "Free some space, or choose another folder."
         )

@@ -90,6 +90,7 @@ class Batch:
     """Keys in order; each is str or bytes-like."""
 
     num_keys: int
+    first = 0  # number of the first key, where this is a piece of a larger batch
 
     def __len__(self) -> int:
         return self.num_keys
@@ -100,14 +101,15 @@ class Batch:
 
     def describe(self, index: int) -> str:
         """Name key *index* for an error message."""
-        return f"key {index} of the batch"
+        return f"key {self.first + index} of the batch"
 
 
 class ObjectBatch(Batch):
     """A sequence of Python objects."""
 
-    def __init__(self, keys: Sequence[object]) -> None:
+    def __init__(self, keys: Sequence[object], first: int = 0) -> None:
         self._keys = list(keys)
+        self.first = first
         self.num_keys = len(self._keys)
 
     def keys(self) -> Iterator[object]:
@@ -118,14 +120,14 @@ class ObjectBatch(Batch):
 class RowsBatch(Batch):
     """Rows of one width: whole ("bytes"), without trailing NULs ("trimmed"), or text ("ucs4")."""
 
-    def __init__(self, data: Buffer, width: int, num_keys: int, kind: str) -> None:
+    def __init__(self, data: Buffer, width: int, num_keys: int, kind: str, first: int = 0) -> None:
         self._data = memoryview(data).cast("B")
         if width < 0 or num_keys < 0 or (width > 0 and num_keys > len(self._data) // width):
             message = f"{num_keys} rows of {width} bytes do not fit into {len(self._data)} bytes"
             raise ValueError(message)
         self._decode = ROW_KINDS[kind]
         self._width = width
-        self.num_keys = num_keys
+        self.num_keys, self.first = num_keys, first
 
     def keys(self) -> Iterator[object]:
         """Yield every row."""
@@ -153,7 +155,7 @@ ROW_KINDS: dict[str, Callable[[memoryview], str | bytes]] = {
 class OffsetsBatch(Batch):
     """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]]."""
 
-    def __init__(self, data: Buffer, offsets: Buffer, offset_bytes: int) -> None:
+    def __init__(self, data: Buffer, offsets: Buffer, offset_bytes: int, first: int = 0) -> None:
         self._data = memoryview(data).cast("B")
         raw = memoryview(offsets).cast("B")
         count = len(raw) // offset_bytes
@@ -161,7 +163,7 @@ class OffsetsBatch(Batch):
             raise ValueError("offsets are empty; n keys have n + 1 of them")
         code = {4: "I", 8: "Q"}[offset_bytes]
         self._offsets = struct.unpack(f"={count}{code}", raw[: count * offset_bytes])
-        self.num_keys = count - 1
+        self.num_keys, self.first = count - 1, first
         steps = zip(self._offsets, self._offsets[1:], strict=False)
         if any(a > b for a, b in steps) or self._offsets[-1] > len(self._data):
             raise ValueError(f"offsets decrease, or run past the {len(self._data)} bytes of data")
@@ -281,9 +283,10 @@ def _classic_probes(num_bits: int, num_probes: int, x: int, y: int) -> list[int]
     bits = []
     z = GOLDEN64
     for _ in range(num_probes):
-        bits.append(x * num_bits >> 64)
-        x = (x + y) & MASK64
+        mixed = (x ^ x >> 32) * GOLDEN64 & MASK64
+        bits.append(mixed * num_bits >> 64)
         y = (y + z) & MASK64
+        x = (x + y) & MASK64
         z = (z + GOLDEN64) & MASK64
     return bits
 
@@ -432,7 +435,7 @@ class BloomCore:
         self._bytes()
         return self._contains_hash(*hash_key(key, self._seed, self._key_form))
 
-    def might_contain(self, key: object) -> bool:
+    def might_contain(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been."""
         return key in self
 
@@ -441,7 +444,7 @@ class BloomCore:
             payload = self._bytes()
             return all(payload[i >> 3] >> (i & 7) & 1 for i in probes(*self._geometry, hi, lo))
 
-    def add(self, key: object) -> bool:
+    def add(self, key: object, /) -> bool:
         """Add one key; return whether it was new."""
         return self._add_hashes(HASH.pack(*hash_key(key, self._seed, self._key_form))) == 1
 

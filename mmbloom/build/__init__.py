@@ -1,1 +1,1 @@
-"""Offline build: keys, seen once and uncounted, become a sealed file that is exactly as large as they need."""
+"""Offline build: keys, seen once and uncounted, become a sealed file as large as they need."""

@@ -1,7 +1,8 @@
-"""Build in memory: hash every key, sort, drop duplicates, count, choose the size, set the bits in order, write once.
+"""Build in memory: hash every key, sort, drop duplicates, count, size, set the bits, write once.
 
-Holds 16 bytes a key, 32 while sorting, beside the payload. Sorted hashes fall in one sweep over the payload whatever its
-size (FORMAT.md, "Hash"), so setting bits costs no cache misses, and the file does not depend on the order of the keys.
+Holds 16 bytes a key, 32 while sorting, beside the payload. Sorted hashes fall in one sweep over the
+payload whatever its size (FORMAT.md, "Hash"), so setting bits costs no cache misses, and the file
+does not depend on the order of the keys.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mmbloom.engine import BloomCore, hash_batch, sort_unique, sum_hashes
-from mmbloom.errors import CapacityError, SourceError
+from mmbloom.errors import CapacityError, ParameterError, SourceError
 from mmbloom.files.memory import map_memory
 from mmbloom.files.publish import NewFile
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.parameters import header_for
 from mmbloom.filters.sealing import write_sealed
-from mmbloom.filters.sizing import check_capacity, check_fpr, plan
-from mmbloom.format.fields import FINGERPRINT_KNOWN, HASH, KEY_FORMS, KEYS_EXACT, MAX_CANARIES
-from mmbloom.format.header import Header, check_seed, new_header
+from mmbloom.format.fields import FINGERPRINT_KNOWN, HASH, KEYS_EXACT, MAX_CANARIES
 from mmbloom.format.status import Status
 from mmbloom.keys.batches import Nulls, pieces_of
 
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
+    from mmbloom.format.header import Header
     from mmbloom.keys.batches import Batch
+
+_LAST_EPOCH = (1 << 63) // 10**9 - 1  # nanoseconds in 64 bits: as far as the year 2262
 
 Phase = Literal["hash", "sort", "set bits", "write"]
 
 
 class Progress(NamedTuple):
-    """Where a build is: *done* of *total* in its phase, keys or bytes; a total of 0 is not known."""
+    """Where a build is: *done* of *total* in its phase, keys or bytes; total 0 is not known."""
 
     phase: Phase
     done: int
@@ -79,21 +82,30 @@ def build(  # noqa: PLR0913 - what the header holds, and the ways to watch and p
 
     Args:
         path: where the file will be; it appears complete or not at all.
-        keys: whatever BloomFilter.contains_many takes, an iterator included; their number need not be known.
+        keys: whatever BloomFilter.contains_many takes, an iterator included; their number need not
+            be known.
         fpr: false-positive rate with the distinct keys in it, 1e-12 <= fpr < 1.
-        capacity: None sizes the filter for exactly the distinct keys. A number makes room for as many, for instance to
-            unite it with filters of the same size; it must not be less than there are.
-        layout, seed, key_form, metadata: as for BloomFilter.create().
+        capacity: None sizes the filter for exactly the distinct keys. A number makes room for as
+            many, for instance to unite it with filters of the same size; it must not be less than
+            there are.
+        layout: as for BloomFilter.create().
+        seed: as for BloomFilter.create().
+        key_form: as for BloomFilter.create().
+        metadata: as for BloomFilter.create().
         nulls: "raise", or "skip" the nulls of Arrow data.
-        if_exists: "raise" FileExistsError, or "replace" the file that is there; its readers keep the old one.
+        if_exists: "raise" FileExistsError, or "replace" the file that is there; its readers keep
+            the old one.
         progress: called from this thread as each phase goes on.
 
     Raises:
-        SourceError: there are no keys. CapacityError: more distinct keys than *capacity*. KeyTypeError, KeyValueError,
-        ParameterError, NoSpaceError, OSError: as for BloomFilter.create() and update(). No file is left.
+        SourceError: there are no keys.
+        CapacityError: more distinct keys than *capacity*.
+        KeyTypeError, KeyValueError, ParameterError, NoSpaceError, OSError: as for
+            BloomFilter.create() and update(). No file is left.
 
-    Cost: 32 bytes of memory a key beside the payload; 30 to 60 ns a key. The bytes of the payload depend on the set of
-    keys and the parameters only, not on order or repetitions.
+    Cost: 32 bytes of memory a key beside the payload; 30 to 60 ns a key. The bytes of the payload
+    depend on the set of keys and the parameters only, not on order or repetitions; the whole file
+    does so where the environment variable SOURCE_DATE_EPOCH gives the date.
     """
     parameters = Parameters(fpr, capacity, layout, seed, key_form, metadata)
     batches = (piece.batch for piece in pieces_of(keys, nulls))
@@ -109,30 +121,34 @@ def build_from_batches(
     progress: Callable[[Progress], object] | None = None,
 ) -> BuildReport:
     """Build a sealed file from batches of keys; see ``build``."""
-    _check(parameters)
+    # Bad parameters are known before the keys are read.
+    sample, created_unix_ns = _header(parameters, 1), _date_ns()
     with NewFile(path, 1, if_exists):
-        pass  # a path that cannot be written is known before the keys are read
+        pass  # and so is a path that cannot be written
     report = progress or (lambda _: None)
     clock = _Clock()
-    hashes, keys_read = _hash_all(batches, parameters, report)
+    hashes = _hash_all(batches, sample, report)
+    num_read = len(hashes) // HASH.size
     clock.stop("hash")
-    report(Progress("sort", 0, keys_read))
+    report(Progress("sort", 0, num_read))
     hashes = sort_unique(hashes)
+    num_keys = len(hashes) // HASH.size
     clock.stop("sort")
-    header = _header(hashes, parameters, os.fspath(path))
-    report(Progress("set bits", 0, len(hashes) // HASH.size))
+    header = _header(parameters, num_keys)._replace(created_unix_ns=created_unix_ns)
+    if num_keys > header.capacity:
+        where = f"{os.fsdecode(path)}: {num_keys} distinct keys in the list"
+        raise CapacityError(where, header.capacity)
+    report(Progress("set bits", 0, num_keys))
     payload = _payload(header, hashes)
     clock.stop("set bits")
-    write_sealed(
-        path,
-        header,
-        payload,
-        _status(hashes),
-        if_exists,
-        lambda done, total: report(Progress("write", done, total)),
-    )
+
+    def written(done: int, total: int) -> None:
+        report(Progress("write", done, total))
+
+    header = header._replace(uuid=_identity(header, hashes))
+    write_sealed(path, header, payload, _status(hashes), if_exists=if_exists, progress=written)
     clock.stop("write")
-    return BuildReport(keys_read, len(hashes) // HASH.size, header.file_bytes, clock.seconds)
+    return BuildReport(num_read, num_keys, header.file_bytes, clock.seconds)
 
 
 class _Clock:
@@ -148,58 +164,47 @@ class _Clock:
         self.seconds[phase], self._last = now - self._last, now
 
 
-def _check(parameters: Parameters) -> None:
-    """Refuse bad parameters before any key is read."""
-    check_fpr(parameters.fpr)
-    check_seed(parameters.seed)
-    capacity = 1 if parameters.capacity is None else check_capacity(parameters.capacity)
-    _new_header(parameters, capacity, bytes(16))
-
-
-def _hash_all(
-    batches: Iterable[Batch], parameters: Parameters, report: Callable[[Progress], object]
-) -> tuple[bytearray, int]:
-    """Return the hashes of all keys, in order, and their number."""
-    hashes = bytearray()
-    form = KEY_FORMS[parameters.key_form]
-    for batch in batches:
-        hashes += hash_batch(batch, parameters.seed, form)
-        report(Progress("hash", len(hashes) // HASH.size, 0))
-    if not hashes:
-        raise SourceError("no keys: the list is empty. A filter without keys is made with BloomFilter.create()")
-    return hashes, len(hashes) // HASH.size
-
-
-def _header(hashes: bytearray, parameters: Parameters, where: str) -> Header:
-    num_keys = len(hashes) // HASH.size
-    capacity = num_keys if parameters.capacity is None else parameters.capacity
-    if num_keys > capacity:
-        raise CapacityError(f"{where}: {num_keys} distinct keys in the list", capacity)
-    # Keys and parameters make the identity: the same list gives the same file, apart from its date.
-    identity = f"{sum_hashes(hashes):032x} {num_keys} {capacity} {parameters}"
-    return _new_header(parameters, capacity, hashlib.sha256(identity.encode()).digest()[:16])
-
-
-def _new_header(parameters: Parameters, capacity: int, uuid: bytes) -> Header:
-    geometry = plan(capacity, parameters.fpr, parameters.layout)
-    return new_header(
-        layout=geometry.layout,
-        num_bits=geometry.num_bits,
-        num_probes=geometry.num_probes,
-        capacity=capacity,
+def _header(parameters: Parameters, num_keys: int) -> Header:
+    """Return the header of a file of *num_keys* distinct keys, or of more if so asked for."""
+    return header_for(
+        capacity=num_keys if parameters.capacity is None else parameters.capacity,
         fpr=parameters.fpr,
-        uuid=uuid,
-        created_unix_ns=_now_ns(),
+        layout=parameters.layout,
         seed=parameters.seed,
         key_form=parameters.key_form,
         metadata=parameters.metadata,
     )
 
 
-def _now_ns() -> int:
-    """Return the time to store: SOURCE_DATE_EPOCH where it is set, so that builds can be reproduced to the byte."""
+def _hash_all(
+    batches: Iterable[Batch], sample: Header, report: Callable[[Progress], object]
+) -> bytearray:
+    """Return the hashes of all keys, in order."""
+    hashes = bytearray()
+    for batch in batches:
+        hashes += hash_batch(batch, sample.seed, sample.key_form)
+        report(Progress("hash", len(hashes) // HASH.size, 0))
+    if not hashes:
+        hint = "A filter without keys is made with BloomFilter.create()"
+        raise SourceError(f"no keys: the list is empty. {hint}")
+    return hashes
+
+
+def _identity(header: Header, hashes: bytearray) -> bytes:
+    """Return the UUID: made of keys and parameters, so that the same list gives the same file."""
+    anonymous = header._replace(uuid=bytes(16), created_unix_ns=0)
+    keys = sum_hashes(hashes).to_bytes(16, "little")
+    return hashlib.sha256(keys + anonymous.pack(Status())).digest()[:16]
+
+
+def _date_ns() -> int:
+    """Return the date to store: SOURCE_DATE_EPOCH, for builds that are to be the same bytes."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return int(epoch) * 10**9 if epoch.isdecimal() else time.time_ns()
+    if not epoch:
+        return time.time_ns()
+    if not epoch.isdecimal() or int(epoch) > _LAST_EPOCH:
+        raise ParameterError("SOURCE_DATE_EPOCH", f"0 to {_LAST_EPOCH} seconds", epoch)
+    return int(epoch) * 10**9
 
 
 def _payload(header: Header, hashes: bytearray) -> memoryview:

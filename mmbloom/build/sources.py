@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 
 class KeyList:
-    """A list of keys, one a line, read once: what build(), update() and contains_many() take, or an iterator of Lines."""
+    """A list of keys, one a line, read once.
+
+    build(), update() and contains_many() take it; iterating over it gives blocks of lines.
+    """
 
     def __init__(self, file: ListFile, delimiter: str | None, field: int | None) -> None:
+        """Read from *file*, which close() closes."""
         self._file = file
         self._lines = read_lines(file, file.name, line_format(delimiter, field))
 
@@ -69,15 +73,18 @@ def read_list(path: FilePath, *, delimiter: str | None = None, field: int | None
 
     Args:
         path: the file; "-" is standard input. gzip, xz, zstd and bzip2 are recognised by content.
-        delimiter: one ASCII character between fields; ":" for HASH:count lists. Without it the whole line is the key.
+        delimiter: one ASCII character between fields; ":" for HASH:count lists. Without it the
+            whole line is the key.
         field: which field is the key, from 1; None is the first.
 
     Returns:
-        The list: pass it to build(), update() or contains_many(), or iterate over its blocks of lines.
+        The list: pass it to build(), update() or contains_many(), or iterate over its blocks of
+        lines.
 
     Raises:
         SourceError: binary, or compressed in an unknown way; damage is found while reading.
-        ParameterError: delimiter or field. OSError: what the operating system says.
+        ParameterError: delimiter or field.
+        OSError: what the operating system says.
     """
     line_format(delimiter, field)
     return KeyList(ListFile.open(path), delimiter, field)

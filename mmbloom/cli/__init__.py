@@ -8,74 +8,103 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mmbloom.cli import build, check, demo, info, merge, plan, verify
+import mmbloom
+from mmbloom.cli import failures, streams
+from mmbloom.cli.options import Parser, UsageError
+from mmbloom.errors import MmbloomError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (build, check, info, verify, plan, merge, demo)
+# The help lines are here so that the module of one command is imported, and not those of all.
+COMMANDS = {
+    "build": "build a filter file from lists of keys",
+    "check": "print the keys that may be in a filter",
+    "info": "show what a filter file is, and how full",
+    "verify": "read filter files whole and compare them with their checksums",
+    "plan": "compare layouts before building: size, probes, cost of a look-up",
+    "merge": "unite filter files with equal parameters",
+    "demo": "build and check a generated list, and say what happened",
+}
 
-FOUND, NONE_FOUND, ERROR = 0, 1, 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+ERROR = 2
+INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + SIGINT and SIGPIPE, as shells have it
 
+DESCRIPTION = """\
+Bloom filters in a file: whether a key is 'definitely not' in a list, or 'maybe'.
+A key of the list is never answered 'definitely not'.
+
+commands:
+""" + "".join(f"  {name:<8} {help_line}\n" for name, help_line in COMMANDS.items())
 EPILOG = """\
 examples:
   mmbloom build passwords.txt -o passwords.mmb --fpr 0.001
   mmbloom check passwords.mmb hunter2
   mmbloom info passwords.mmb
 
+exit codes: 0 found (or done), 1 nothing found, 2 error.
 'mmbloom COMMAND --help' has the options of a command, and an example.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    import mmbloom  # noqa: PLC0415 - the package imports this one only as an entry point
-
-    top = argparse.ArgumentParser(
-        prog="mmbloom",
-        description="Membership filters that live in a file: 'definitely not' or 'maybe', never a false 'no'.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    version = f"mmbloom {mmbloom.__version__} ({mmbloom.ENGINE} engine)"
-    top.add_argument("--version", action="version", version=version)
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        sub = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.DESCRIPTION,
-            epilog=command.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
-    return top
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    from mmbloom.errors import MmbloomError  # noqa: PLC0415 - as above
-
-    arguments = parser().parse_args(argv)
+    """Run one command and return its exit code; *argv* is None in a process of its own."""
+    streams.fill_closed()
+    prog = "mmbloom"
     try:
-        code: int = arguments.run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough. Python would flush again at exit and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND
-    except (MmbloomError, MemoryError) as exc:
-        sys.stderr.write(f"mmbloom: error: {exc}\n")
-        return ERROR
-    except OSError as exc:
-        where = f"{exc.filename!r}: " if exc.filename else ""
-        sys.stderr.write(f"mmbloom: error: {where}{exc.strerror or exc}\n")
-        return ERROR
+        try:
+            words = sys.argv[1:] if argv is None else argv
+            name = _parser().parse_args(words[:1]).command
+            prog = f"mmbloom {name}"
+            code = _run(prog, name, words[1:])
+        except SystemExit as exc:  # argparse has printed help or a mistake
+            code = int(exc.code or 0)
+        streams.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        code = BROKEN_PIPE
     except KeyboardInterrupt:
-        sys.stderr.write("mmbloom: interrupted; nothing was left behind\n")
-        return INTERRUPTED
+        streams.complain(f"{prog}: interrupted")
+        code = INTERRUPTED
+    except (MmbloomError, OSError, MemoryError) as exc:
+        streams.complain(f"{prog}: error: {failures.text_of(exc)}")
+        code = ERROR
+    streams.finish()
+    if code == INTERRUPTED and argv is None:
+        _die_of_interrupt()
+    return code
+
+
+def _die_of_interrupt() -> None:
+    """End by the signal: a shell leaves its loop only if the command was ended so."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _parser() -> Parser:
+    """Return the parser of everything before the options of the command."""
+    parser = Parser("mmbloom", DESCRIPTION, EPILOG)
+    parser.usage = "mmbloom COMMAND ...\n       mmbloom COMMAND --help"
+    version = f"mmbloom {mmbloom.__version__} ({mmbloom.ENGINE} engine)"
+    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
+    return parser
+
+
+def _run(prog: str, name: str, argv: Sequence[str]) -> int:
+    command = import_module(f"mmbloom.cli.{name}")
+    parser = Parser(prog, command.DESCRIPTION, command.EPILOG)
+    command.add_arguments(parser)
+    arguments = parser.parse(argv)
+    try:
+        code: int = command.run(arguments)
+    except UsageError as exc:
+        parser.error(str(exc))
+    except ParameterError as exc:
+        option = parser.option_of(exc.name)
+        raise ParameterError(option, exc.rule, exc.found, exc.hint) from exc
     return code

@@ -3,153 +3,214 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
+from mmbloom.cli.failures import CommandError, force_is_an_option, hibp_is_an_option
+from mmbloom.cli.options import (
+    UsageError,
+    add_list_options,
+    check_output,
+    count,
+    open_list,
+    rate,
+    resolve_hibp,
+)
 from mmbloom.cli.progress import progress
-from mmbloom.cli.options import add_list_options, count, open_list
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from mmbloom.build.memory import BuildReport, Progress
     from mmbloom.build.sources import KeyList
-    from mmbloom.keys.batches import Piece
+    from mmbloom.files.publish import IfExists
+    from mmbloom.keys.batches import Batch
 
-NAME = "build"
-HELP = "build a filter file from lists of keys"
 DESCRIPTION = """\
-Build a filter file from lists of keys: text, one key a line, LF or CR LF; empty lines are no keys. gzip, xz, zstd and
-bzip2 lists are read as they are, recognised by content. Repetitions are dropped and the file is as large as the distinct
-keys need. It appears complete or not at all. Memory: 32 bytes a key while building, beside the filter itself.
+Build a filter file from lists of keys: text, one key a line, LF or CR LF; empty
+lines are no keys. gzip, xz, zstd and bzip2 lists are read as they are,
+recognised by content. Repeated keys count once, and the file is as large as the
+distinct keys need. It appears complete or not at all, and is never overwritten
+unasked. Memory: 32 bytes a key while building, beside the filter itself.
 """
 EPILOG = """\
 examples:
   mmbloom build passwords.txt.xz -o passwords.mmb --fpr 0.001
-  mmbloom build pwned-sha1.txt -o pwned.mmb --fpr 0.001 --hibp      (lines are HASH:count)
-  zcat urls-*.gz | mmbloom build - -o urls.mmb --fpr 1e-6 --meta source=crawl --meta version=2026-11
+  mmbloom build pwned-sha1.txt -o pwned.mmb --fpr 0.001 --hibp    # HASH:count
+  zcat urls-*.gz | mmbloom build - -o urls.mmb --fpr 1e-6 --meta source=crawl
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("lists", nargs="+", metavar="LIST", help="a list of keys; - is standard input")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the filter file to write")
     parser.add_argument(
-        "--fpr", required=True, type=float, metavar="P", help="false-positive rate, for instance 0.001"
+        "lists", nargs="+", metavar="LIST", help="a list of keys; - is standard input"
     )
     parser.add_argument(
-        "--capacity", type=count, metavar="N", help="make room for N distinct keys (default: as many as there are)"
+        "-o", "--output", required=True, metavar="FILE", help="the filter file to write"
+    )
+    parser.add_argument(
+        "--fpr", required=True, type=rate, metavar="P", help="false-positive rate, such as 0.001"
+    )
+    parser.add_argument(
+        "--capacity",
+        type=count,
+        metavar="N",
+        help="make room for N distinct keys (default: as many as there are)",
     )
     parser.add_argument(
         "--layout",
         default="auto",
         metavar="NAME",
-        help="classic, line, page or auto (default; 'mmbloom plan' compares them)",
+        help="classic, line, page or auto (the default; 'mmbloom plan' compares them)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the hash (default 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the hash (default 0)"
+    )
     parser.add_argument(
         "--key-form",
-        default=None,
         metavar="FORM",
-        help="raw (default), or hex: digests in hexadecimal, upper or lower case",
+        help="raw (the default), or hex: digests in hexadecimal, upper or lower case",
     )
     add_list_options(parser)
     parser.add_argument(
-        "--hibp",
-        action="store_true",
-        help="lines are HASH:count, as in breach lists: --delimiter : --field 1 --key-form hex",
-    )
-    parser.add_argument(
         "--meta",
+        dest="metadata",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="store a fact in the file; VALUE is JSON, or else text (repeatable)",
     )
-    parser.add_argument("--force", action="store_true", help="replace FILE if it exists; readers keep the old one")
+    parser.add_argument(
+        "--force", action="store_true", help="replace FILE if it exists; readers keep the old one"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the file and say what happened."""
-    from mmbloom.build.memory import Parameters, build_from_batches  # noqa: PLC0415 - loads only when used
+    from mmbloom import CapacityError
+    from mmbloom.build.memory import Parameters, build_from_batches
 
-    if arguments.hibp:
-        arguments.delimiter = arguments.delimiter or ":"
-        arguments.key_form = arguments.key_form or "hex"
+    _resolve(arguments)
     parameters = Parameters(
         arguments.fpr,
         arguments.capacity,
         arguments.layout,
         arguments.seed,
         arguments.key_form or "raw",
-        _metadata(arguments.meta) or None,
+        _metadata(arguments.metadata) or None,
     )
     with ExitStack() as stack:
+        stack.enter_context(force_is_an_option(arguments))
+        stack.enter_context(hibp_is_an_option(arguments))
         lists = [stack.enter_context(open_list(path, arguments)) for path in arguments.lists]
-        report = stack.enter_context(progress(quiet=arguments.quiet))
-        total_bytes = sum(source.total_bytes for source in lists)
-
-        def show(state: Any) -> None:  # noqa: ANN401 - build.memory.Progress
-            done_bytes = sum(source.done_bytes for source in lists)
-            total = state.total
-            if state.phase == "hash" and total_bytes and done_bytes:
-                total = max(state.done, round(state.done * total_bytes / done_bytes))  # by the share of bytes read
-            report(state.phase, state.done, total)
-
-        result = build_from_batches(
-            arguments.output,
-            (piece.batch for piece in _pieces(lists)),
-            parameters,
-            "replace" if arguments.force else "raise",
-            show,
-        )
-    _print_summary(arguments, result)
+        _refuse_own_list(arguments)
+        show = _by_bytes_read(lists, stack.enter_context(progress(quiet=arguments.quiet)))
+        if_exists: IfExists = "replace" if arguments.force else "raise"
+        try:
+            report = build_from_batches(
+                arguments.output, _batches(lists), parameters, if_exists, show
+            )
+        except CapacityError as exc:
+            message = f"{exc.where}, and --capacity is {exc.capacity}: raise it, or leave it out"
+            raise CommandError(message) from exc
+    _print_summary(arguments, report)
     return 0
 
 
-def _pieces(lists: list[KeyList]) -> Iterator[Piece]:
+def _resolve(arguments: argparse.Namespace) -> None:
+    """Refuse what does not go together, and set what --hibp stands for."""
+    check_output(arguments.output)
+    if arguments.lists.count("-") > 1:
+        raise UsageError("standard input can be read once: give - once")
+    resolve_hibp(arguments)
+    if arguments.hibp:
+        if arguments.key_form is not None:
+            raise UsageError("--hibp has --key-form in it: leave that out")
+        arguments.key_form = "hex"
+
+
+def _refuse_own_list(arguments: argparse.Namespace) -> None:
+    """Refuse to replace a list by the filter of its keys: a slip that loses the list."""
+    try:
+        target = os.stat(arguments.output)
+    except OSError:
+        return
+    for path in arguments.lists:
+        if os.path.samestat(os.fstat(0) if path == "-" else os.stat(path), target):
+            raise CommandError(
+                f"{arguments.output}: one of the lists, which the filter would replace: choose "
+                "another --output"
+            )
+
+
+def _by_bytes_read(lists: list[KeyList], report: Any) -> Any:  # noqa: ANN401 - functions of progress
+    """Return a report for the builder, with a guess at the total from the share of bytes read."""
+    total_bytes = sum(source.total_bytes for source in lists)
+    is_known = all(source.total_bytes for source in lists)
+
+    def show(state: Progress) -> None:
+        done_bytes = sum(source.done_bytes for source in lists)
+        total = state.total
+        if state.phase == "hash" and is_known and done_bytes:
+            total = max(state.done, round(state.done * total_bytes / done_bytes))
+        report(state.phase, state.done, total)
+
+    return show
+
+
+def _batches(lists: list[KeyList]) -> Iterator[Batch]:
+    """Yield the keys of all lists; refuse a list without any: a wrong or an empty file."""
     for source in lists:
-        yield from source.__key_pieces__()
+        is_empty = True
+        for lines in source:
+            is_empty = is_empty and not lines.data.strip(b"\r\n")
+            yield lines.batch
+        if is_empty:
+            raise CommandError(f"{source.name}: no keys: it is empty, or has empty lines only")
 
 
-def _print_summary(arguments: argparse.Namespace, result: Any) -> None:  # noqa: ANN401 - build.memory.BuildReport
-    from mmbloom import BloomFilter  # noqa: PLC0415 - loads only when used
+def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:
+    from mmbloom import BloomFilter
 
     with BloomFilter.open(arguments.output) as built:
         facts = built.info()
-    seconds = sum(result.seconds.values())
+    count = output.count_text
+    seconds = sum(report.seconds.values())
     if arguments.json:
-        output.print_json(
-            facts | {"keys_read": result.keys_read, "seconds": {k: round(v, 6) for k, v in result.seconds.items()}}
-        )
+        rounded = {phase: round(spent, 6) for phase, spent in report.seconds.items()}
+        output.print_json(facts | {"keys_read": report.keys_read, "seconds": rounded})
     elif not arguments.quiet:
-        repetitions = result.keys_read - result.keys_added
-        phases = ", ".join(f"{phase} {spent:.2f}" for phase, spent in result.seconds.items())
+        repeated = count(report.keys_read - report.keys_added)
+        layout = f"{facts['layout']}, {count(facts['num_probes'], 'probe')}"
+        phases = ", ".join(f"{phase} {spent:.2f}" for phase, spent in report.seconds.items())
+        speed = count(report.keys_read / seconds)
         output.print_rows(
             [
-                ("file", f"{arguments.output}, {output.size_text(result.file_bytes)}"),
-                ("keys", f"{output.count_text(result.keys_added)} ({output.count_text(repetitions)} repetitions)"),
-                ("layout", f"{facts['layout']}, {facts['num_probes']} probes, {facts['bits_per_key']:.2f} bits a key"),
-                ("fpr", f"{output.rate_text(facts['expected_fpr'])}; asked for {arguments.fpr:g}"),
-                ("time", f"{seconds:.2f} s ({phases}), {output.count_text(result.keys_read / seconds)} keys/s"),
+                ("file", f"{arguments.output}, {output.size_text(facts['file_bytes'])}"),
+                ("keys", f"{count(report.keys_added)} distinct, {repeated} repeated"),
+                ("layout", f"{layout}, {facts['bits_per_key']:.2f} bits a key"),
+                ("fpr", f"{output.rate_text(facts['expected_fpr'])}; asked for {facts['fpr']:g}"),
+                ("time", f"{seconds:.2f} s ({phases}), {speed} keys/s"),
             ]
         )
 
 
 def _metadata(pairs: list[str]) -> dict[str, Any]:
-    from mmbloom.errors import ParameterError  # noqa: PLC0415 - loads only when used
-
     metadata: dict[str, Any] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name:
-            raise ParameterError("--meta", "NAME=VALUE", pair)
+            raise UsageError(f"--meta: expected NAME=VALUE, found {pair!r}")
+        if name in metadata:
+            raise UsageError(f"--meta: {name!r} is given twice")
         try:
             metadata[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             metadata[name] = value
     return metadata

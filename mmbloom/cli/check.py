@@ -2,85 +2,127 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.cli import output
-from mmbloom.cli.options import add_list_options, open_list
+from mmbloom.cli import output, streams
+from mmbloom.cli.failures import CommandError, hibp_is_an_option
+from mmbloom.cli.options import UsageError, add_list_options, open_list, resolve_hibp
 
 if TYPE_CHECKING:
     import argparse
 
     from mmbloom import BloomFilter
 
-NAME = "check"
-HELP = "print the keys that may be in a filter"
 DESCRIPTION = """\
-Print the keys that may be in a filter: those given as arguments, else the lines of standard input or of --list.
-A line is printed whole and unchanged. A printed key may be a false positive, at the filter's rate; one that is not printed
-is definitely not in it. Exit code: 0 some key may be in, 1 none is, 2 error.
+Print the keys that may be in a filter: those given as KEY, else the lines of
+standard input or of --list. A line is printed whole. A printed key may be a
+false positive, at the rate that 'mmbloom info' tells; one that is not printed
+is definitely not in. Answers come as the lines do, so it works in a pipe.
+Exit code: 0 some key may be in (with -v: some is not), 1 none, 2 error.
 """
 EPILOG = """\
 examples:
   mmbloom check passwords.mmb hunter2 && echo 'choose another password'
   mmbloom check seen.mmb < urls.txt > seen-before.txt
   mmbloom check seen.mmb -v < urls.txt > new.txt
+  mmbloom check pwned.mmb --hibp --list suspects.txt    # lines are HASH:count
 """
+
+
+class _Tally(NamedTuple):
+    """How many keys there were, and how many of them are selected for printing."""
+
+    keys: int
+    selected: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("filter", metavar="FILE", help="the filter file")
-    parser.add_argument("keys", nargs="*", metavar="KEY", help="keys to look up")
-    parser.add_argument("--list", default="-", metavar="LIST", help="read keys from this list (default: standard input)")
+    parser.add_argument("keys", nargs="*", default=[], metavar="KEY", help="keys to look up")
+    parser.add_argument(
+        "--list",
+        metavar="LIST",
+        help="read keys from this list, compressed or not (default: standard input)",
+    )
     add_list_options(parser)
     parser.add_argument(
-        "-v", "--invert", action="store_true", help="print the keys that are definitely not in, instead"
+        "-v", "--invert", action="store_true", help="select the keys that are definitely not in"
     )
-    parser.add_argument("-c", "--count", action="store_true", help="print how many lines it would be")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument(
+        "-c", "--count", action="store_true", help="print how many keys are selected"
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print nothing; the exit code tells"
+    )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look up every key; return 0 if a line was selected."""
-    from mmbloom import BloomFilter  # noqa: PLC0415 - loads only when used
+    """Look up every key; return 0 if a key was selected."""
+    from mmbloom import BloomFilter
 
+    resolve_hibp(arguments)
+    if arguments.keys and (arguments.list or arguments.delimiter):
+        raise UsageError("KEY is looked up as it is: leave out --list, --delimiter and --hibp")
     with BloomFilter.open(arguments.filter) as found:
-        keys, selected = (_check_keys if arguments.keys else _check_list)(found, arguments)
-    if arguments.json:
-        maybe = keys - selected if arguments.invert else selected
-        output.print_json({"keys": keys, "maybe": maybe, "definitely_not": keys - maybe})
-    elif arguments.count and not arguments.quiet:
-        sys.stdout.write(f"{selected}\n")
-    return 0 if selected else 1
+        if arguments.hibp and found.key_form != "hex":
+            raise CommandError(
+                f"{arguments.filter}: --hibp needs a filter of the key form hex, this one is "
+                f"{found.key_form}: build it with --hibp, or use --delimiter : to compare the "
+                "digests as text, upper and lower case apart"
+            )
+        tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
+        if arguments.json:
+            maybe = tally.keys - tally.selected if arguments.invert else tally.selected
+            facts = {"keys": tally.keys, "maybe": maybe, "definitely_not": tally.keys - maybe}
+            output.print_json(facts | {"expected_fpr": found.expected_fpr()})
+    if arguments.count and not (arguments.quiet or arguments.json):
+        streams.write(f"{tally.selected}\n")
+    return 0 if tally.selected else 1
 
 
-def _prints_lines(arguments: argparse.Namespace) -> bool:
+def _prints_keys(arguments: argparse.Namespace) -> bool:
     return not (arguments.count or arguments.quiet or arguments.json)
 
 
-def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> tuple[int, int]:
-    """Look up the keys of the command line; return how many there are and how many were selected."""
-    wanted = not arguments.invert
-    # Arguments that are no UTF-8 arrive as surrogates: back to the bytes that were typed.
-    selected = [key for key in arguments.keys if (key.encode(errors="surrogateescape") in found) == wanted]
-    if _prints_lines(arguments):
-        for key in selected:
-            sys.stdout.buffer.write(key.encode(errors="surrogateescape") + b"\n")
-    return len(arguments.keys), len(selected)
+def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
+    """Look up the keys of the command line, as the bytes that were typed."""
+    from mmbloom import KeyValueError
+
+    selected = 0
+    for key in map(os.fsencode, arguments.keys):
+        try:
+            maybe = key in found
+        except KeyValueError as exc:
+            reason = str(exc).removeprefix("key: ")
+            raise KeyValueError(
+                f"{os.fsdecode(key)!r}: {reason}. This filter holds digests: give that of the key"
+            ) from exc
+        if maybe != arguments.invert:
+            selected += 1
+            if _prints_keys(arguments):
+                streams.write(key + b"\n")
+    return _Tally(len(arguments.keys), selected)
 
 
-def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> tuple[int, int]:
-    """Look up the lines of a list; return how many there are and how many were selected."""
+def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
+    """Look up the lines of a list, a block at a time."""
+    import numpy as np
+
+    if arguments.list is None and os.isatty(0) and sys.stderr.isatty():
+        streams.complain("keys, one a line; Ctrl-D ends:")
     num_keys = num_selected = 0
     wanted = not arguments.invert
-    with open_list(arguments.list, arguments) as lines_of_list:
-        for lines in lines_of_list:
+    with open_list(arguments.list or "-", arguments) as blocks, hibp_is_an_option(arguments):
+        for lines in blocks:
             maybe = found.contains_many(lines)
-            num_maybe = int(maybe.sum())
+            num_maybe = int(np.count_nonzero(maybe))
             num_keys += len(maybe)
             num_selected += num_maybe if wanted else len(maybe) - num_maybe
-            if _prints_lines(arguments):
-                sys.stdout.buffer.write(lines.select(maybe, wanted=wanted))
-    return num_keys, num_selected
+            if _prints_keys(arguments):
+                streams.write(lines.select(maybe.data, wanted=wanted))
+                streams.flush()  # a pipe may be slow, and its reader waits for these answers
+    return _Tally(num_keys, num_selected)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -11,17 +11,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.cli import output
-from mmbloom.cli.options import count
+from mmbloom.cli import output, streams
+from mmbloom.cli.options import UsageError, count
 
 if TYPE_CHECKING:
     import argparse
 
-NAME = "demo"
-HELP = "build and check a filter from a generated list, and say what happened"
 DESCRIPTION = """\
-Generate a list in the HASH:count form of breach lists, build a filter file from it with 'mmbloom build', and look keys up in
-it from a second process. Prints what was done and how long it took. Everything is in a temporary folder, unless --keep.
+Generate a list in the HASH:count form of breach lists, build a filter file from
+it, and look up its keys, and as many others, from a second process. Prints what
+was done and how long it took. The files are temporary, unless --keep.
+Exit code: 0 every answer was right, 2 some was not.
 """
 EPILOG = """\
 example:
@@ -29,16 +29,26 @@ example:
 """
 
 FPR = 0.001
+_DIGEST_BYTES = 20  # SHA-1
+_LINES_AT_A_TIME = 10_000
+# Numbers that two generators of digests start from, so that the lists differ.
+_BREACHED, _CLEAN = 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--keys", type=count, default=1_000_000, metavar="N", help="lines to generate (default 1e6)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put the files in this folder and keep them")
+    parser.add_argument(
+        "--keys", type=count, default=1_000_000, metavar="N", help="lines of the list (default 1e6)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="put the files in this folder and keep them"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo in a folder; return 0 if every answer was right."""
+    if arguments.keys < 1:
+        raise UsageError(f"--keys: expected 1 or more, found {arguments.keys}")
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         return _demo(arguments.keep, arguments.keys)
@@ -47,61 +57,79 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _demo(folder: Path, num_keys: int) -> int:
-    breached, clean, filter_path = folder / "breached.txt", folder / "clean.txt", folder / "breached.mmb"
+    breached, clean = folder / "breached.txt", folder / "clean.txt"
+    filter_path = folder / "breached.mmb"
     started = time.perf_counter()
-    _write_list(breached, "breached", num_keys)
-    _write_list(clean, "clean", num_keys)
+    _write_list(breached, _BREACHED, num_keys)
+    _write_list(clean, _CLEAN, num_keys)
     seconds = time.perf_counter() - started
     size = output.size_text(breached.stat().st_size)
-    _say(f"wrote {breached.name}: {num_keys:,} lines of SHA-1:count, {size}; and as many of other digests ({seconds:.1f} s)")
-    built = _mmbloom(
-        "build", breached, "-o", filter_path, "--fpr", FPR, "--hibp", "--meta", "source=mmbloom demo", "--force", "--json"
-    )
-    _say(
-        f"built {filter_path.name}: {built['keys_added']:,} distinct keys, {output.size_text(built['file_bytes'])}, "
-        f"{built['bits_per_key']:.2f} bits a key, in {sum(built['seconds'].values()):.2f} s"
-    )
-    present = _mmbloom("check", filter_path, "--list", breached, "--delimiter", ":", "--json")
-    _say(f"a second process looked up all {present['keys']:,} lines: {present['definitely_not']:,} false 'no'")
-    absent = _mmbloom("check", filter_path, "--list", clean, "--delimiter", ":", "--json")
+    _say(f"wrote  {output.count_text(num_keys, 'line')} of HASH:count, {size}, to {breached.name};")
+    _say(f"       as many with other digests to {clean.name}; {seconds:.1f} s")
+
+    built = _mmbloom("build", breached, "-o", filter_path, "--fpr", FPR, "--hibp", "--json")
+    size, bits = output.size_text(built["file_bytes"]), f"{built['bits_per_key']:.1f} bits a key"
+    seconds = sum(built["seconds"].values())
+    _say(f"built  {filter_path.name}: {size}, {bits}; {seconds:.1f} s ({built['engine']} engine)")
+
+    _say("check  in processes of their own:")
+    present = _checked(filter_path, breached)
+    _say(f"       keys in the list:     {_answers(present)}")
+    absent = _checked(filter_path, clean)
+    _say(f"       keys not in the list: {_answers(absent)}")
     measured = absent["maybe"] / absent["keys"]
-    _say(
-        f"and {absent['keys']:,} digests that were never added: {absent['maybe']:,} 'maybe', a rate of {measured:.3g} "
-        f"(asked for {FPR:g}, expected {built['expected_fpr']:.3g})"
-    )
-    opening = _opening_us(filter_path)
-    _say(f"opening the file takes {opening:.0f} us, at any size: it is mapped, not read")
+    rates = f"{measured:.3g} measured, {built['expected_fpr']:.3g} expected, {FPR:g} asked for"
+    _say(f"       false-positive rate:  {rates}")
+    _say(f"open   {1e6 * _opening_seconds(filter_path):.0f} us, whatever the size: nothing is read")
     return 0 if present["definitely_not"] == 0 else 2
 
 
-def _write_list(path: Path, name: str, num_keys: int) -> None:
-    with path.open("w", encoding="ascii") as file:
-        for i in range(num_keys):
-            digest = hashlib.sha1(f"{name} {i}".encode(), usedforsecurity=False).hexdigest().upper()
-            file.write(f"{digest}:{i % 97 + 1}\n")
+def _answers(result: dict[str, Any]) -> str:
+    maybe, definitely_not = (f"{result[name]:,}" for name in ("maybe", "definitely_not"))
+    return f"{maybe} maybe, {definitely_not} definitely not; {result['seconds']:.1f} s"
+
+
+def _write_list(path: Path, seed: int, num_lines: int) -> None:
+    """Write lines as SHA-1 digests with counts look: in no order, upper case."""
+    digests = random.Random(seed)  # noqa: S311 - a list for show
+    width = 2 * _DIGEST_BYTES
+    with path.open("x", encoding="ascii") as file:
+        for first in range(0, num_lines, _LINES_AT_A_TIME):
+            lines = min(_LINES_AT_A_TIME, num_lines - first)
+            digits = digests.randbytes(_DIGEST_BYTES * lines).hex().upper()
+            file.writelines(
+                f"{digits[i * width : (i + 1) * width]}:{(first + i) % 97 + 1}\n"
+                for i in range(lines)
+            )
+
+
+def _checked(filter_path: Path, keys: Path) -> dict[str, Any]:
+    started = time.perf_counter()
+    result = _mmbloom("check", filter_path, "--list", keys, "--hibp", "--json")
+    return result | {"seconds": time.perf_counter() - started}
 
 
 def _mmbloom(*arguments: object) -> dict[str, Any]:
     """Run a command of mmbloom in a process of its own and return the JSON that it prints."""
-    words = [sys.executable, "-P", "-m", "mmbloom", *map(str, arguments)]
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)  # noqa: S603 - this very program
+    words = [sys.executable, "-m", "mmbloom", *map(str, arguments)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)  # noqa: S603 - this program
     if done.returncode > 1:
-        raise SystemExit(done.returncode)
+        raise SystemExit(done.returncode)  # it has said why
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
-def _opening_us(path: Path) -> float:
-    from mmbloom import BloomFilter  # noqa: PLC0415 - loads only when used
+def _opening_seconds(path: Path) -> float:
+    from mmbloom import BloomFilter
 
     best = float("inf")
     for _ in range(20):
         started = time.perf_counter()
         BloomFilter.open(path).close()
         best = min(best, time.perf_counter() - started)
-    return 1e6 * best
+    return best
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    streams.write(text + "\n")
+    streams.flush()

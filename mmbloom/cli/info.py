@@ -8,21 +8,26 @@ from mmbloom.cli import output
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-NAME = "info"
-HELP = "show what a filter file is, and how full"
 DESCRIPTION = """\
-Show what a filter file is: parameters, keys, rates, where it came from, and a chart of its fill. Each column of the chart
-is an equal stretch of the payload, from empty to full. Hashes are uniform, so the columns of a sound filter are alike;
-'mmbloom verify' proves it. Reads the whole payload.
+Show what a filter file is: parameters, keys, rates, where it came from, and a
+chart of its fill. A column of the chart is an equal part of the payload, drawn
+as high as the emptiest stretch in it: hashes spread keys evenly, so a dip is
+lost data. Reads the whole payload; 'mmbloom verify' compares it with checksums.
 """
 EPILOG = """\
 examples:
   mmbloom info passwords.mmb
-  mmbloom info passwords.mmb --json | jq .expected_fpr
+  mmbloom info passwords.mmb --json | python3 -m json.tool
 """
 
 _COLUMNS = 64
+_MOST_STRETCHES = 64 * _COLUMNS
+_STRETCH_BYTES = 4096  # no shorter: a disk loses no less, and few bits vary much by chance
+# A stretch with half the bits of the others is no chance when they are those of so many keys:
+# the count of keys in it is Poisson, and 10 standard deviations lower.
+_FEWEST_KEYS_TO_JUDGE = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,37 +38,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the facts."""
-    from mmbloom import BloomFilter  # noqa: PLC0415 - loads only when used
+    from mmbloom import BloomFilter
 
-    with BloomFilter.open(arguments.filter) as found:
+    with BloomFilter.open(arguments.filter, advice="normal") as found:
         facts = found.info()
-        shares = found.fill_by_region(_COLUMNS)
-    if arguments.json:
-        output.print_json(facts | {"fill_by_region": shares})
-        return 0
+        if arguments.json:
+            output.print_json(facts | {"fill_by_region": found.fill_by_region(_COLUMNS)})
+            return 0
+        stretches = facts["payload_bytes"] // _STRETCH_BYTES
+        per_column = min(max(1, stretches // _COLUMNS), _MOST_STRETCHES // _COLUMNS)
+        shares = found.fill_by_region(per_column * _COLUMNS)
     output.print_rows(_rows(facts))
-    low, high = min(shares), max(shares)
-    chart = output.fill_chart(shares)
-    output.print_rows([("fill by region", f"|{chart}| {100 * low:.1f} to {100 * high:.1f} %")])
+    output.print_rows(_fill_rows(facts, shares, per_column))
     return 0
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
     count, rate = output.count_text, output.rate_text
     exactness = "distinct" if facts["keys_exact"] else "that set a bit"
-    metadata = ", ".join(f"{name}: {value}" for name, value in facts["metadata"].items()) or "none"
     overfill = ", more are let in" if facts["overfill"] else ""
+    layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
+    bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
+    metadata = [(f"metadata {name}", value) for name, value in facts["metadata"].items()]
     return [
         ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}, {facts['state']}"),
-        ("kind", f"{facts['kind']}, layout {facts['layout']}, {facts['num_probes']} probes"),
-        ("keys", f"{count(facts['keys_added'])} {exactness}, of {count(facts['capacity'])}{overfill}"),
+        ("kind", f"{facts['kind']}, {layout}"),
+        (
+            "keys",
+            f"{count(facts['keys_added'])} {exactness}, of {count(facts['capacity'])}{overfill}",
+        ),
         ("fpr", f"{rate(facts['expected_fpr'])} as it is; {facts['fpr']:g} when full"),
-        ("bits", f"{count(facts['num_bits'])}, {facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"),
+        ("bits", f"{count(facts['num_bits'])}, {bits}"),
         ("key form", facts["key_form"]),
         ("seed", facts["seed"]),
         ("created", facts["created"]),
         ("uuid", facts["uuid"]),
         ("format", f"version {facts['format_version']}"),
-        ("metadata", metadata),
         ("engine", f"{facts['engine']} (of this program)"),
+        *(metadata or [("metadata", "none")]),
     ]
+
+
+def _fill_rows(
+    facts: dict[str, Any], shares: Sequence[float], per_column: int
+) -> list[tuple[str, object]]:
+    columns = [min(shares[i : i + per_column]) for i in range(0, len(shares), per_column)]
+    chart = output.fill_chart(columns)
+    rows: list[tuple[str, object]] = [("fill", ""), *(("", row) for row in chart)]
+    lowest = min(shares)
+    least, most = f"{100 * lowest:.1f} %", f"{100 * max(shares):.1f} %"
+    part = output.size_text(facts["payload_bytes"] / len(shares))
+    rows.append(("", f"      stretches of {part}: {least} to {most} set"))
+    keys_in_stretch = facts["bits_set"] / facts["num_probes"] / len(shares)
+    if lowest < facts["fill_ratio"] / 2 and keys_in_stretch >= _FEWEST_KEYS_TO_JUDGE:
+        offset = facts["payload_bytes"] * shares.index(lowest) // len(shares)
+        where = f"{least} set near byte {output.count_text(offset)} of the payload"
+        rows.append(("hole", f"{where}: check it with 'mmbloom verify {facts['path']}'"))
+    return rows

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
-from mmbloom.cli.options import count
+from mmbloom.cli.options import count, rate
 
 if TYPE_CHECKING:
     import argparse
 
-NAME = "plan"
-HELP = "compare layouts before building: size, probes, cost of a look-up"
 DESCRIPTION = """\
-Compare the layouts for a number of keys and a false-positive rate: the size of the file, bits a key, probes, and what a
-look-up touches. 'lines' are cache lines, 'faults' are reads from the disk when the file is cold. * marks what --layout auto
-takes.
+Compare the layouts for a number of keys and a false-positive rate: the size of
+the file, bits a key, probes, and what one look-up touches. 'lines' are cache
+lines, 'faults' are reads from the disk while the file is not in memory. A *
+marks what 'mmbloom build' takes unless --layout says otherwise.
 """
 EPILOG = """\
 example:
@@ -25,27 +24,40 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--keys", required=True, type=count, metavar="N", help="distinct keys, for instance 1e9")
-    parser.add_argument("--fpr", required=True, type=float, metavar="P", help="false-positive rate")
+    parser.add_argument(
+        "--keys",
+        dest="capacity",
+        required=True,
+        type=count,
+        metavar="N",
+        help="distinct keys, for instance 1e9",
+    )
+    parser.add_argument(
+        "--fpr", required=True, type=rate, metavar="P", help="false-positive rate, such as 0.001"
+    )
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row a layout."""
-    from mmbloom.filters.sizing import LAYOUTS, plan  # noqa: PLC0415 - loads only when used
+    from mmbloom.filters.sizing import LAYOUTS, plan
 
-    chosen = plan(arguments.keys, arguments.fpr).layout
-    rows = [_row(layout, arguments.keys, arguments.fpr) for layout in LAYOUTS]
+    capacity, fpr = arguments.capacity, arguments.fpr
+    chosen = plan(capacity, fpr).layout
+    rows = [_row(layout, capacity, fpr) for layout in LAYOUTS]
     if arguments.json:
-        output.print_json({"auto": chosen, "layouts": rows})
+        output.print_json({"keys": capacity, "fpr": fpr, "auto": chosen, "layouts": rows})
         return 0
+    output.print_rows(
+        [("keys", output.count_text(capacity)), ("fpr", output.rate_text(fpr)), ("", "")]
+    )
     output.print_table(
         ("layout", "file", "bits/key", "probes", "lines", "faults", "fpr when full"),
         [
             (
                 row["layout"] + (" *" if row["layout"] == chosen else ""),
                 output.size_text(row["file_bytes"]),
-                f"{row['bits_per_key']:.2f}",
+                f"{row['bits_per_key']:,.2f}",
                 str(row["num_probes"]),
                 str(row["cache_lines"]),
                 str(row["page_faults"]),
@@ -57,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _row(layout: str, num_keys: int, fpr: float) -> dict[str, Any]:
-    from mmbloom.filters.sizing import model_fpr, plan  # noqa: PLC0415 - loads only when used
-    from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES  # noqa: PLC0415 - loads only when used
+def _row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
+    from mmbloom.filters.sizing import model_fpr, plan
+    from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES
 
-    geometry = plan(num_keys, fpr, layout)
+    geometry = plan(capacity, fpr, layout)
     lines, faults = {
         "classic": (geometry.num_probes, geometry.num_probes),
         "line": (1, 1),
@@ -72,9 +84,9 @@ def _row(layout: str, num_keys: int, fpr: float) -> dict[str, Any]:
         "layout": layout,
         "file_bytes": HEADER_BYTES + geometry.payload_bytes + 8 * num_checksums,
         "num_bits": geometry.num_bits,
-        "bits_per_key": geometry.num_bits / num_keys,
+        "bits_per_key": geometry.num_bits / capacity,
         "num_probes": geometry.num_probes,
         "cache_lines": lines,
         "page_faults": faults,
-        "fpr": model_fpr(layout, geometry.num_bits, geometry.num_probes, num_keys),
+        "fpr": model_fpr(layout, geometry.num_bits, geometry.num_probes, capacity),
     }

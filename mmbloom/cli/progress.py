@@ -1,57 +1,105 @@
-"""Progress on a terminal: a bar with phase, amount, rate and time left. Elsewhere nothing is printed."""
+"""Progress on a terminal: a bar with phase, amount, rate and time left. Elsewhere nothing."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
+
+from mmbloom.cli import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.progress import Progress
+
     Report = Callable[[str, int, int], object]
 
-
-def _ignore(phase: str, done: int, total: int) -> None:
-    """Take a report that nobody wants to see."""
+# Work that is over sooner needs no bar, and importing rich would double it.
+_QUIET_SECONDS = 0.5
+_FULL = 1000  # a fixed total: rich forgets its samples when the total changes
+_PHASES_IN_BYTES = {"write", "verify"}
 
 
 @contextmanager
-def progress(*, unit: str = "keys", quiet: bool = False) -> Iterator[Report]:
-    """Yield a function ``report(phase, done, total)``; a total of 0 is not known. The bar is gone afterwards."""
+def progress(*, quiet: bool = False) -> Iterator[Report]:
+    """Yield a function ``report(phase, done, total)``; a total of 0 is not known.
+
+    The bar appears after half a second, and is gone at the end.
+    """
     if quiet or not sys.stderr.isatty():
-        yield _ignore
+        yield lambda _phase, _done, _total: None
         return
-    # Loaded here: rich takes longer to import than most commands run.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    bar = _Bar()
+    try:
+        yield bar.report
+    finally:
+        bar.stop()
+
+
+class _Bar:
+    """A bar that is made when there is something to wait for."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._phase = ""
+        self._started = self._phase_started = monotonic()
+
+    def report(self, phase: str, done: int, total: int) -> None:
+        """Show where the work is."""
+        now = monotonic()
+        if phase != self._phase:
+            self._phase, self._phase_started = phase, now
+            if self._bar is not None:
+                self._bar.reset(self._bar.task_ids[0])
+        if self._bar is None:
+            if now - self._started < _QUIET_SECONDS:
+                return
+            self._bar = _start_bar()
+        # Without a share that is done the bar only moves: a phase may be one call of the engine.
+        self._bar.update(
+            self._bar.task_ids[0],
+            description=phase,
+            completed=_FULL * done / total if total else 0,
+            total=_FULL if done and total else None,
+            amount=_amount(phase, done, total, now - self._phase_started),
+        )
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _amount(phase: str, done: int, total: int, seconds: float) -> str:
+    """Return what is done, how fast, and how long the rest takes at that rate."""
+    text = output.size_text if phase in _PHASES_IN_BYTES else _keys_text
+    if not done:
+        return text(total) if total else ""
+    if seconds <= 0:
+        return text(done)
+    left = f", {seconds * (total - done) / done:.0f} s left" if total else ""
+    return f"{text(done)}, {text(done / seconds)}/s{left}"
+
+
+def _keys_text(number: float) -> str:
+    return output.count_text(float(f"{number:.3g}"), "key")  # more digits only flicker
+
+
+def _start_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
 
     bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description:<9}"),
-        BarColumn(bar_width=30),
+        TextColumn("{task.description:<8}"),
+        BarColumn(bar_width=24),
         TextColumn("{task.fields[amount]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
         console=Console(file=sys.stderr),
         transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
-    with bar:
-        task = bar.add_task("", total=None, amount="")
-
-        def report(phase: str, done: int, total: int) -> None:
-            if bar.tasks[0].description != phase:
-                bar.reset(task, description=phase)
-            rate = bar.tasks[0].speed or 0
-            amount = f"{done:,} {unit}" + (f", {rate:,.0f}/s" if rate else "")
-            bar.update(task, completed=done, total=total or None, amount=amount)
-
-        yield report
+    bar.add_task("", total=None, amount="")
+    bar.start()
+    return bar

@@ -1,61 +1,65 @@
-"""``mmbloom verify``: read a file whole and compare it with its checksums."""
+"""``mmbloom verify``: read files whole and compare them with their checksums."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mmbloom.cli import output
+from mmbloom.cli import failures, output, streams
 from mmbloom.cli.progress import progress
 
 if TYPE_CHECKING:
     import argparse
 
-NAME = "verify"
-HELP = "read filter files whole and compare them with their checksums"
 DESCRIPTION = """\
-Read filter files whole and compare them with their checksums. A damaged file is reported with the MiB that has changed.
-Opening a file checks its header, its length and up to 8 of its keys, and costs nothing; this reads every byte.
-Exit code: 0 all files are sound, 2 some is not.
+Read filter files whole and compare them with their checksums. A damaged file is
+reported with the MiB that has changed. Opening a file checks its header, its
+length and up to 8 of its keys, and costs nothing; this reads every byte.
+Exit code: 0 all files are sound, 2 some are not.
 """
 EPILOG = """\
 example:
-  mmbloom verify /srv/filters/*.mmb
+  mmbloom verify filters/*.mmb
 """
+
+_UNSEALED = "header and known keys only: a file that is not sealed yet has no checksums"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("filters", nargs="+", metavar="FILE", help="a filter file")
+    parser.add_argument("-q", "--quiet", action="store_true", help="name damaged files only")
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify every file; return 2 if one is damaged."""
-    from mmbloom import MmbloomError  # noqa: PLC0415 - loads only when used
+    from mmbloom import MmbloomError
 
-    results = []
+    results: list[dict[str, Any]] = []
     for path in arguments.filters:
         try:
-            checked = _verify(path)
+            checked = _verify(path, quiet=arguments.quiet)
         except (MmbloomError, OSError) as exc:
-            results.append({"path": path, "sound": False, "error": str(exc)})
-            sys.stderr.write(f"mmbloom: error: {exc}\n")
+            message = failures.text_of(exc)
+            results.append({"path": path, "sound": False, "error": message})
+            streams.flush()  # so that the lines of both streams come in the order of the files
+            streams.complain(f"mmbloom verify: error: {message}")
             continue
         results.append({"path": path, "sound": True, "checked_bytes": checked})
-        if not arguments.json:
+        if not (arguments.json or arguments.quiet):
             found = f"{output.size_text(checked)} match their checksums" if checked else _UNSEALED
-            sys.stdout.write(f"{path}: sound: {found}\n")
+            streams.write(f"{output.printable(path)}: sound: {found}\n")
+    sound = all(result["sound"] for result in results)
     if arguments.json:
-        output.print_json(results)
-    return 0 if all(result["sound"] for result in results) else 2
+        output.print_json({"sound": sound, "files": results})
+    return 0 if sound else 2
 
 
-_UNSEALED = "header and canaries only: a file that is still written has no checksums yet"
+def _verify(path: str, *, quiet: bool) -> int:
+    from mmbloom import BloomFilter
 
-
-def _verify(path: str) -> int:
-    from mmbloom import BloomFilter  # noqa: PLC0415 - loads only when used
-
-    with BloomFilter.open(path, advice="normal") as found, progress(unit="bytes") as report:
+    with (
+        BloomFilter.open(path, advice="normal") as found,
+        progress(quiet=quiet) as report,
+    ):
         return found.verify(progress=lambda done, total: report("verify", done, total))

@@ -28,15 +28,16 @@ _NUM_OPENS = 3  # a file that is replaced between open and lock is opened again
 
 
 class Claim:
-    """The right to write the file at *path*, until release().
+    """The right to write the file at *path* through the descriptor *fd*, until release().
 
     Guarantee: one claim per file on this host, by whatever name, link or process, and by whatever
-    handle of one process. It ends with the process at the latest. A forked child never has it.
+    handle of one process. It ends with the process at the latest. A forked child never has it:
+    there the descriptor is closed, and check_own() raises.
     """
 
     def __init__(self, path: str, lock: WriterLock, file: io.FileIO) -> None:
         """Hold what take() has locked and opened."""
-        self.path = path
+        self.path, self.fd = path, file.fileno()
         self._lock, self._file, self._pid = lock, file, os.getpid()
         _HELD.add(self)
 
@@ -74,15 +75,10 @@ class Claim:
             )
             raise ReadOnlyError(message)
 
-    def fileno(self) -> int:
-        """Return the descriptor to write to."""
-        self.check_own()
-        return self._file.fileno()
-
     def check_in_place(self) -> None:
         """Raise OSError (ESTALE) if the path leads to another file: nobody would see ours."""
         try:
-            in_place = os.path.samestat(os.fstat(self.fileno()), os.stat(self.path))
+            in_place = os.path.samestat(os.fstat(self.fd), os.stat(self.path))
         except FileNotFoundError:
             in_place = False
         if not in_place:

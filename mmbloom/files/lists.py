@@ -1,14 +1,20 @@
-"""Lists of keys on disk or on standard input: opened, and decompressed by what they contain, not by their name."""
+"""Lists of keys on disk or on standard input: opened, and recognised by content, not by name.
+
+Owns what a list looks like from outside: its compression, and the archives and tables that people
+take for a list. ``compression`` unpacks; text, lines and keys are the business of
+``mmbloom.keys.lines``.
+"""
 
 from __future__ import annotations
 
 import io
 import os
-import sys
-import zlib
-from typing import IO, TYPE_CHECKING, Any, Self, cast
+import select
+import stat
+from typing import TYPE_CHECKING, Self
 
 from mmbloom.errors import SourceError
+from mmbloom.files import compression
 from mmbloom.files.paths import path_text
 
 if TYPE_CHECKING:
@@ -17,87 +23,122 @@ if TYPE_CHECKING:
 
     from mmbloom.files.paths import FilePath
 
-STDIN = "-"
-READ_BYTES = 1 << 18
-# What a decompressor is fed at a time. A frame of zstd can grow 20 000-fold, so small.
-_COMPRESSED_BYTES = 1 << 14
+    Read = Callable[[int], bytes]
 
-_UNKNOWN = {
-    b"7z\xbc\xaf\x27\x1c": "7-Zip",
-    b"PK\x03\x04": "zip",
-    b"Rar!\x1a\x07": "RAR",
-    b"\x04\x22\x4d\x18": "LZ4",
-    b"\x1f\x9d": "compress (.Z)",
-    b"LZIP": "lzip",
-    b"\xff\x06\x00\x00sNaPpY": "Snappy",
-    b"PAR1": "Parquet",
-    b"ARROW1": "Arrow",
-    b"%PDF": "PDF",
-    b"SQLite format 3\0": "SQLite",
-    b"\x89MMB\r\n\x1a\n": "mmbloom filter",
+STDIN = "-"
+STDIN_NAME = "standard input"
+
+_PIPE = "give its text on standard input, for instance with: {} | mmbloom ..."
+_EXPORT = "export the column of keys as text first, or use mmbloom.build() in Python"
+# What is no list, and what to do. Every magic has a byte that text has not, or is too long for
+# chance: a password may begin with PAR1.
+_REFUSED = {
+    b"7z\xbc\xaf\x27\x1c": ("7-Zip", _PIPE.format("7z x -so FILE")),
+    b"PK\x03\x04": ("zip", _PIPE.format("unzip -p FILE")),
+    b"Rar!\x1a\x07": ("RAR", _PIPE.format("unrar p -inul FILE")),
+    b"\x04\x22\x4d\x18": ("LZ4", _PIPE.format("lz4cat FILE")),
+    b"\x1f\x9d": ("compress (.Z)", _PIPE.format("zcat FILE")),
+    b"LZIP\x01": ("lzip", _PIPE.format("lzip -dc FILE")),
+    b"\xff\x06\x00\x00sNaPpY": ("Snappy", "unpack it to text first"),
+    b"PAR1\x15": ("Parquet", _EXPORT),
+    b"ARROW1\0\0": ("Arrow", _EXPORT),
+    b"SQLite format 3\0": ("SQLite", _EXPORT),
+    b"%PDF-1.": ("PDF", "export its text first"),
+    b"\x89MMB\r\n\x1a\n": (
+        "mmbloom filter",
+        "a filter does not hold its keys; 'mmbloom merge' unites filters",
+    ),
 }
-_BZIP2_BLOCK = b"1AY&SY"  # behind "BZh" and a digit; text may well start with the first three
+_TAR_OFFSET, _TAR = 257, b"ustar"
+# What who reads the text looks for at its start: the first read() gives it whole.
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_STARTS = (*_REFUSED, *compression.MAGICS, *_BYTE_ORDER_MARKS)
 
 
 class ListFile:
     """One list, open for reading as bytes of text.
 
+    Guarantee: all of the text is read, or SourceError is raised: a list that was cut short or
+        damaged is never taken for a shorter one.
+    Limits: read once, from front to end, by one thread.
+
     Attributes:
         name: the path, or "standard input".
         compression: "gzip", "xz", "zstd", "bzip2" or None.
-        total_bytes: size of the file, compressed as it is; 0 if it is a pipe.
     """
 
-    def __init__(self, raw: IO[bytes], name: str, total_bytes: int) -> None:
-        self.name, self.total_bytes = name, total_bytes
-        self._raw = raw
-        self._counted = _Counter(raw)
-        source = io.BufferedReader(self._counted, READ_BYTES)
-        self.compression, opener = _recognise(source.peek(16)[:16], name)
-        self._stream = opener(source)
+    def __init__(self, raw: io.FileIO, name: str) -> None:
+        self.name = name
+        self._reader = _Reader(raw, name)
+        self._read_text: Read = self._reader.read
+        self._start = _start_of(self._read_text)
+        self.compression = _compression_of(self._start)
+        if self.compression is not None:
+            self._read_text = self._unpack(self.compression, self._start)
+            self._start = _start_of(self._read_text)
+            again = _compression_of(self._start)
+            if again is not None:
+                raise SourceError(
+                    f"{name}: {again} data within {self.compression} data: unpack it once first"
+                )
+        _refuse(self._start, name)
 
     @classmethod
     def open(cls, path: FilePath) -> Self:
-        """Open the list at *path*; "-" is standard input.
+        """Open the list at *path*; "-" is standard input, descriptor 0.
 
         Raises:
-            OSError: what the operating system says. SourceError: a compression or a format that is no list.
+            OSError: what the operating system says.
+            SourceError: a format that is no list, or damage at the start of a compressed one.
         """
         text = path_text(path)
-        if text == STDIN:
-            return cls(sys.stdin.buffer, "standard input", 0)
-        raw = open(text, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        is_stdin = text == STDIN
+        name = STDIN_NAME if is_stdin else text
         try:
-            return cls(cast("IO[bytes]", raw), text, os.fstat(raw.fileno()).st_size)
+            raw = io.FileIO(0 if is_stdin else text, "rb", closefd=not is_stdin)
+        except OSError as exc:
+            exc.filename = name
+            raise
+        try:
+            return cls(raw, name)
         except BaseException:
             raw.close()
             raise
 
     @property
+    def total_bytes(self) -> int:
+        """Size of the file, compressed as it is; 0 for a pipe, a terminal or a device."""
+        return self._reader.total_bytes
+
+    @property
     def done_bytes(self) -> int:
         """Bytes read from the file so far, compressed as they are."""
-        return self._counted.num_bytes
+        return self._reader.done_bytes
 
     def read(self, size: int, /) -> bytes:
-        """Return up to *size* bytes of text, b"" at the end.
+        """Return at least one byte of text and about *size* if they are there, b"" at the end.
+
+        A pipe or a terminal is not waited for when it has given something: who writes one key and
+        waits for the answer gets it.
 
         Raises:
-            SourceError: the compressed data is damaged, or ends too early.
+            SourceError: the compressed data is damaged, or was cut short.
+            OSError: reading failed.
         """
-        try:
-            return cast("bytes", self._stream.read(size))
-        except EOFError as exc:
-            message = f"{self.name}: the {self.compression} data ends too early: the file was cut short. Copy it again"
-            raise SourceError(message) from exc
-        except _damage() as exc:
-            if isinstance(exc, OSError) and exc.errno is not None:
-                raise  # the disk, not the data
-            raise SourceError(f"{self.name}: the {self.compression} data is damaged: {exc}") from exc
+        part, self._start = self._start, b""
+        parts = [part] if part else []
+        num_bytes = len(part)
+        while num_bytes < size and not (parts and self._reader.would_wait()):
+            part = self._read_text(size - num_bytes)
+            if not part:
+                break
+            parts.append(part)
+            num_bytes += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if self._raw is not sys.stdin.buffer:
-            self._raw.close()
+        self._reader.close()
 
     def __enter__(self) -> Self:
         """Return the list; leaving the block closes it."""
@@ -112,96 +153,78 @@ class ListFile:
         """Close the list."""
         self.close()
 
+    def _unpack(self, form: str, start: bytes) -> Read:
+        """Return how to read the text of packed data, of which *start* has been read."""
+        starts = [start]
 
-class _Counter(io.RawIOBase):
-    """A raw stream that counts what went through it."""
+        def read_packed(size: int) -> bytes:
+            return starts.pop() if starts else self._reader.read(size)
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        super().__init__()
+        texts = compression.unpack(form, self.name, read_packed)
+        return lambda _size: next(texts, b"")
+
+
+class _Reader:
+    """A descriptor: counts what it gives, says whether it would wait, is named in errors."""
+
+    def __init__(self, raw: io.FileIO, name: str) -> None:
         self._raw = raw
-        self.num_bytes = 0
+        self._name = name
+        found = os.fstat(raw.fileno())
+        self._is_regular = stat.S_ISREG(found.st_mode)
+        self._has_ended = False
+        self._poll = select.poll()
+        self._poll.register(raw, select.POLLIN)
+        self.total_bytes = found.st_size if self._is_regular else 0
+        self.done_bytes = 0
 
-    def readable(self) -> bool:
-        return True
+    def read(self, size: int) -> bytes:
+        """Return up to *size* bytes in one call of the system, b"" at the end and ever after."""
+        if self._has_ended:  # a terminal would go on
+            return b""
+        try:
+            data = self._raw.read(size)
+            while data is None:  # another process made the pipe non-blocking: no data is no end
+                self._poll.poll()
+                data = self._raw.read(size)
+        except OSError as exc:
+            exc.filename = self._name
+            raise
+        self._has_ended = not data
+        self.done_bytes += len(data)
+        return data
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a writable buffer
-        count = self._raw.readinto(buffer)  # type: ignore[attr-defined]
-        self.num_bytes += count
-        return int(count)
+    def would_wait(self) -> bool:
+        """Tell whether the next read has nothing to return yet."""
+        if self._is_regular or self._has_ended:
+            return False
+        return not self._poll.poll(0)
 
-
-class _ZstdStream:
-    """Frames of zstd, one after the other. The library's own reader takes a frame that was cut short for its end."""
-
-    def __init__(self, source: io.BufferedReader) -> None:
-        from zstandard import ZstdDecompressor  # noqa: PLC0415 - loads only when used
-
-        self._start: Callable[[], Any] = ZstdDecompressor().decompressobj
-        self._source = source
-        self._frame = self._start()
-        self._waiting = b""
-
-    def read(self, _size: int, /) -> bytes:
-        """Return what the next compressed bytes decode to, b"" at the end of the last frame."""
-        while True:
-            data = self._waiting or self._source.read(_COMPRESSED_BYTES)
-            self._waiting = b""
-            if not data:
-                if self._frame is not None:
-                    raise EOFError
-                return b""
-            if self._frame is None:
-                self._frame = self._start()
-            text = cast("bytes", self._frame.decompress(data))
-            if self._frame.eof:
-                self._waiting = self._frame.unused_data
-                self._frame = None
-            if text:
-                return text
+    def close(self) -> None:
+        self._raw.close()
 
 
-def _damage() -> tuple[type[Exception], ...]:
-    """Return what the decompressors raise for damaged data. bzip2 and gzip raise OSError without errno."""
-    import lzma  # noqa: PLC0415 - loads only when used
-
-    from isal import isal_zlib  # noqa: PLC0415 - as above
-    from zstandard import ZstdError  # noqa: PLC0415 - as above
-
-    return (zlib.error, isal_zlib.error, lzma.LZMAError, ZstdError, OSError)
-
-
-def _open_gzip(source: io.BufferedReader) -> Any:  # noqa: ANN401 - a stream
-    from isal import igzip  # noqa: PLC0415 - loads only when used
-
-    return igzip.IGzipFile(fileobj=source, mode="rb")
+def _start_of(read: Read) -> bytes:
+    """Read until it is clear what the data starts with. A slow pipe may give one byte at a time."""
+    start = b""
+    while more := read(compression.PACKED_BYTES):
+        start += more
+        if not any(len(start) < len(magic) and magic.startswith(start) for magic in _STARTS):
+            break
+    return start
 
 
-def _open_xz(source: io.BufferedReader) -> Any:  # noqa: ANN401 - a stream
-    import lzma  # noqa: PLC0415 - loads only when used
-
-    return lzma.LZMAFile(source)
-
-
-def _open_bzip2(source: io.BufferedReader) -> Any:  # noqa: ANN401 - a stream
-    import bz2  # noqa: PLC0415 - loads only when used
-
-    return bz2.BZ2File(source)
+def _compression_of(start: bytes) -> str | None:
+    matches = (form for magic, form in compression.MAGICS.items() if start.startswith(magic))
+    return next(matches, None)
 
 
-def _recognise(start: bytes, name: str) -> tuple[str | None, Callable[[io.BufferedReader], Any]]:
-    """Return the compression that *start* shows, and how to read it."""
-    if start.startswith(b"\x1f\x8b"):
-        return "gzip", _open_gzip
-    if start.startswith(b"\xfd7zXZ\0"):
-        return "xz", _open_xz
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        return "zstd", _ZstdStream
-    if start.startswith(b"BZh") and start[4:10] == _BZIP2_BLOCK:
-        return "bzip2", _open_bzip2
-    for magic, what in _UNKNOWN.items():
+def _refuse(start: bytes, name: str) -> None:
+    """Raise for data that is no text."""
+    for magic, (what, remedy) in _REFUSED.items():
         if start.startswith(magic):
-            raise SourceError(
-                f"{name}: {what} data, not a list of keys: unpack or export it to text first "
-                "(gzip, xz, zstd and bzip2 are read as they are)"
-            )
-    return None, lambda source: source
+            raise SourceError(f"{name}: {what} data, not a list of keys: {remedy}")
+    if start.startswith(_TAR, _TAR_OFFSET):
+        raise SourceError(
+            f"{name}: a tar archive, not a list of keys: {_PIPE.format('tar -xOf FILE')}"
+        )

@@ -36,7 +36,7 @@ class WriterLock:
     def __init__(self, path: str) -> None:
         """Hold nothing yet; *path* is that of the filter file."""
         # Here: filelock takes longer to import than all of mmbloom, and readers do not need it.
-        from filelock import FileLock  # noqa: PLC0415
+        from filelock import FileLock
 
         self.path = path
         self.lock_path = path + LOCK_SUFFIX
@@ -47,7 +47,7 @@ class WriterLock:
 
     def acquire(self) -> None:
         """Take the lock, or raise LockHeldError at once."""
-        from filelock import Timeout  # noqa: PLC0415 - as above
+        from filelock import Timeout
 
         try:
             self._lock.acquire(timeout=0)

@@ -74,7 +74,7 @@ class StatusSlots:
         return _plain(status) != _plain(self.status)
 
     def _sync(self) -> None:
-        fd = self._claim.fileno()
+        fd = self._claim.fd
         try:
             os.fdatasync(fd)
         except OSError as exc:  # network file systems notice a full disk here
@@ -82,7 +82,7 @@ class StatusSlots:
 
     def _write_at(self, index: int, status: Status) -> None:
         claim = self._claim
-        write_all(claim.fileno(), claim.path, SLOT_OFFSETS[index], pack_status(status))
+        write_all(claim.fd, claim.path, SLOT_OFFSETS[index], pack_status(status))
 
 
 def _plain(status: Status) -> Status:

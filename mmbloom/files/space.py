@@ -53,14 +53,14 @@ def write_all(fd: int, path: str, offset: int, buffer: ReadableBuffer) -> None:
     if not view.nbytes:
         return  # an empty array cannot be cast
     view = view.cast("B")
-    done = 0
-    while done < len(view):
+    done, num_bytes = 0, len(view)
+    while done < num_bytes:
         start = offset + done
         piece = PIECE_BYTES - start % PIECE_BYTES
         try:
             done += os.pwrite(fd, view[done : done + piece], start)
         except OSError as exc:
-            raise_disk_error(exc, fd, path, len(view) - done)
+            raise_disk_error(exc, fd, path, num_bytes - done)
 
 
 def raise_disk_error(exc: OSError, fd: int, path: str, needed_bytes: int) -> NoReturn:

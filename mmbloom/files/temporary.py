@@ -111,7 +111,7 @@ def _link_unnamed(folder_fd: int, fd: int, name: str) -> None:
 
 def _rename_new(folder_fd: int, name: str, target: str) -> None:
     """Rename without replacing, for file systems without hard links. Python has no call for it."""
-    import ctypes  # noqa: PLC0415 - slow to import, and almost never needed
+    import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
     old, new = os.fsencode(name), os.fsencode(target)

@@ -1,60 +1,52 @@
 """The Bloom filter: the kind that can be added to.
 
-What a call means, what it refuses, and what is stored when. Bits are set and read by the engine's BloomCore, an ancestor of
-BloomFilter, so that ``key in f`` costs no Python frame. Files are the business of ``mmbloom.files``, formulas of ``sizing``
-and ``estimates``; ``facts`` has what a filter tells of itself.
+What a call means and what it refuses. Bits are set and read by the engine's BloomCore, an ancestor
+of BloomFilter, so that ``key in f`` costs no Python frame. ``facts`` has what a filter tells of
+itself, ``handle`` its life while it is open, ``combining`` what two of them have in common, and
+``sizing`` and ``estimates`` the formulas.
 """
 
 from __future__ import annotations
 
-import os
-import time
-import warnings
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import hash_batch, payloads_equal
-from mmbloom.errors import CapacityError, IncompatibleError, ReadOnlyError
+from mmbloom.errors import CapacityError, VersionError
 from mmbloom.files.mapped import MappedFile
-from mmbloom.files.memory import map_memory
 from mmbloom.files.publish import NewFile
 from mmbloom.files.writable import WritableFile
-from mmbloom.filters import measure
-from mmbloom.filters.facts import FilterFacts
+from mmbloom.filters import combining
+from mmbloom.filters.handle import FilterHandle
 from mmbloom.filters.lookup import lookup
-from mmbloom.filters.sealing import sealed_status, write_sealed
-from mmbloom.filters.sizing import check_capacity, check_fpr, plan
-from mmbloom.format.checksums import checksum_table
-from mmbloom.format.fields import HEADER
-from mmbloom.format.header import Header, new_header
+from mmbloom.filters.parameters import header_for
+from mmbloom.format.fields import HEADER, WRITER_OPEN
 from mmbloom.format.status import Status
 from mmbloom.keys.batches import Nulls, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     import numpy as np
 
     from mmbloom.files.advice import Advice
     from mmbloom.files.paths import FilePath
-    from mmbloom.files.publish import IfExists
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 
-# What must be equal for two filters to answer alike, in the order in which a difference is named.
-_IDENTITY = ("kind", "layout", "num_bits", "num_probes", "seed", "key_form", "hash_id")
 
-
-class BloomFilter(FilterFacts):
+class BloomFilter(FilterHandle):
     """A fixed-size Bloom filter, in a mapped file or in memory.
 
-    Guarantee: a key that was added is never answered "definitely not". *capacity* distinct keys always fit.
-    Durability: what add() and update() have returned for is seen by other processes at once, and survives power loss after
-        flush() or close(). A sealed file never changes again.
-    Sharing: one writer and any number of readers, on one host. Threads may look up, add and close at the same time; batches
-        release the GIL. A forked child may look up, not write. Pickling stores path and UUID, not the bits.
-    Limits: no removal, no growth. A key never added is answered "maybe" with chance expected_fpr(); somebody who knows the
-        seed can choose keys that always are.
+    Guarantee: a key that was added is never answered "definitely not". *capacity* distinct keys
+        always fit.
+    Durability: what add() and update() have returned for is seen by other processes at once, and
+        survives power loss after flush() or close(). A sealed file never changes again.
+    Sharing: one writer and any number of readers, on one host. Threads may look up, add and close
+        at the same time; batches release the GIL. A forked child may go on with readers and with
+        filters in memory, which are its own copies; a writer is closed there. Pickling a reader
+        stores path and UUID, not the bits.
+    Limits: no removal, no growth. A key never added is answered "maybe" with chance expected_fpr();
+        somebody who knows the seed can choose keys that always are.
     """
 
     # -- making and opening ------------------------------------------------------------------------
@@ -80,18 +72,27 @@ class BloomFilter(FilterFacts):
             fpr: false-positive rate with that many in, 1e-12 <= fpr < 1.
             layout: "classic", "line", "page", or "auto": see ``mmbloom.plan``.
             seed: 0 <= seed < 2**64. Filters with different seeds have independent false positives.
-            key_form: "raw"; or "hex" for digests in hexadecimal, case-blind. It is stored, and every reader applies it.
+            key_form: "raw"; or "hex" for digests in hexadecimal, case-blind. It is stored, and
+                every reader applies it.
             metadata: a JSON object of up to 2 KiB: source, list version, date.
             overfill: add new keys past the capacity, at a rising fpr, instead of refusing them.
 
         Raises:
-            FileExistsError, and what else the operating system says.
+            FileExistsError: and what else the operating system says.
             NoSpaceError: the disk is too full; no file is left.
             ParameterError: a value outside its range.
 
         Cost: the file's space is reserved, not written.
         """
-        header = _new_header(capacity, fpr, layout, seed, key_form, metadata, overfill)
+        header = header_for(
+            capacity=capacity,
+            fpr=fpr,
+            layout=layout,
+            seed=seed,
+            key_form=key_form,
+            metadata=metadata,
+            overfill=overfill,
+        )
         with NewFile(path, header.file_bytes) as new:
             new.write(0, header.pack(Status()))
             new.publish()
@@ -109,9 +110,30 @@ class BloomFilter(FilterFacts):
         metadata: dict[str, Any] | None = None,
         overfill: bool = False,
     ) -> Self:
-        """Make a filter in anonymous memory; save() writes it to a file. Parameters as for create()."""
-        header = _new_header(capacity, fpr, layout, seed, key_form, metadata, overfill)
-        return cls()._start(header, Status(), None)
+        """Make a filter in anonymous memory; save() writes it to a file.
+
+        Args:
+            capacity: as for create(), and so are all the others.
+            fpr: see there.
+            layout: see there.
+            seed: see there.
+            key_form: see there.
+            metadata: see there.
+            overfill: see there.
+
+        Raises:
+            MemoryError: more than this machine has. ParameterError: a value outside its range.
+        """
+        header = header_for(
+            capacity=capacity,
+            fpr=fpr,
+            layout=layout,
+            seed=seed,
+            key_form=key_form,
+            metadata=metadata,
+            overfill=overfill,
+        )
+        return cls._of_memory(header)
 
     @classmethod
     def open(cls, path: FilePath, *, advice: Advice = "random") -> Self:
@@ -119,62 +141,44 @@ class BloomFilter(FilterFacts):
 
         Args:
             path: any path type. Mode 0444 is enough; nothing is written, not even a time stamp.
-            advice: how the system should read it: "random" (one page a look-up), "normal" (read ahead), "willneed" (start
-                reading all of it), "preload" (read all of it before returning).
+            advice: how the system should read it: "random" (one page a look-up), "normal" (read
+                ahead), "willneed" (start reading all of it), "preload" (read all of it before
+                returning).
 
         Raises:
-            FormatError: no filter, or one that would not answer truthfully; TruncatedError, VersionError: see there.
+            FormatError: no filter, or one that would not answer truthfully; TruncatedError and
+                VersionError are kinds of it.
             OSError: what the operating system says.
 
-        Cost: the header page, and one line of the payload for each of up to 8 canaries; no private memory, at any size.
+        Cost: one page read, whatever the size, and one more for each of up to 8 canaries.
         """
-        return cls()._start_file(MappedFile.open(path, advice))
+        return cls._of_file(MappedFile.open(path, advice))
 
     @classmethod
     def open_writable(cls, path: FilePath) -> Self:
         """Open a filter file that is not sealed, to add to it.
 
+        Args:
+            path: any path type.
+
         Raises:
             LockHeldError: another handle writes it, in this process or another.
-            ReadOnlyError: it is sealed. Else as open().
+            ReadOnlyError: it is sealed.
+            VersionError: it has a feature that only newer releases can write.
+            FormatError, OSError: as open().
 
-        Cost: as open(). If the last writer died, also one pass over the payload, to count its keys again.
+        Cost: as open(). If the last writer died, also one pass over the payload, to count its keys.
         """
-        return cls()._start_file(WritableFile.open(path))
-
-    def _start_file(self, storage: MappedFile | WritableFile) -> Self:
-        try:
-            self._start(storage.header, storage.status, storage)
-            self._check_canaries()
-        except BaseException:
-            self.close()
+        storage = WritableFile.open(path)
+        features = storage.header.compatible_features
+        if features:
             storage.close()
-            raise
-        return self
-
-    def _start(self, header: Header, status: Status, storage: MappedFile | WritableFile | None) -> Self:
-        self._header, self._status, self._storage = header, status, storage
-        self._unwritten: list[tuple[int, int]] = []
-        memory = map_memory(header.payload_bytes) if storage is None else storage.payload
-        self._payload = memoryview(memory)
-        keys_added = status.keys_added
-        is_writer = isinstance(storage, WritableFile)
-        if is_writer and status.writer_open:  # the last writer died: its count is a lower bound
-            keys_added = max(keys_added, round(measure.approx_keys(self.geometry, self._payload)))
-        self._attach(
-            self._payload,
-            header.layout,
-            header.num_bits,
-            header.num_probes,
-            header.seed,
-            header.key_form,
-            writable=storage is None or is_writer,
-            write_through=is_writer,
-            keys_added=keys_added,
-            limit=None if header.overfill else header.capacity,
-        )
-        self._canary_hashes = status.canaries
-        return self
+            offset = HEADER.offsets["compatible_features"]
+            found = f"bit {(features & -features).bit_length() - 1}"
+            hint = "It can be read, not written, by this release: upgrade mmbloom to write it"
+            known = "none that this release does not know"
+            raise VersionError(storage.path, "compatible_features", offset, known, found, hint)
+        return cls._of_file(storage)
 
     # -- keys --------------------------------------------------------------------------------------
 
@@ -186,8 +190,9 @@ class BloomFilter(FilterFacts):
             nulls: "raise", or "skip" the nulls of Arrow data.
 
         Raises:
-            KeyTypeError, KeyValueError: a bad key. Of a list, an array or Arrow data nothing was added. An iterator is
-                taken 2**20 keys at a time; of the piece with the bad key nothing was added.
+            KeyTypeError, KeyValueError: a bad key. Of a list, an array or Arrow data nothing was
+                added. An iterator is taken 2**20 keys at a time; of the piece with the bad key
+                nothing was added.
             CapacityError: the filter is full. The keys before the one that did not fit were added.
 
         Cost: 16 bytes a key while it runs, for arrays and Arrow data at most 16 MiB.
@@ -204,16 +209,20 @@ class BloomFilter(FilterFacts):
             try:
                 num_new += self._add_hashes(hashes)
             except CapacityError as exc:
-                raise CapacityError(exc.where, exc.capacity, num_new + exc.num_added) from None
+                total = num_new + exc.num_added
+                raise CapacityError(exc.where, exc.capacity, total) from None
         return num_new
 
-    def contains_many(self, keys: object, out: Answers | None = None, *, nulls: Nulls = "raise") -> Answers:
-        """Look up a batch: False where a key was definitely never added, True where it may have been.
+    def contains_many(
+        self, keys: object, out: Answers | None = None, *, nulls: Nulls = "raise"
+    ) -> Answers:
+        """Look up a batch: False for a key that was definitely never added, True for "maybe".
 
         Args:
-            keys: a list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype S, U, StringDType, V or
-                integer, or of bytes with shape (n, width); Arrow data (PyCapsule protocol: pyarrow, polars, pandas,
-                duckdb) with one column of text, binary or integers.
+            keys: a list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype
+                S, U, StringDType, V or integer, or of bytes with shape (n, width); Arrow data
+                (PyCapsule protocol: pyarrow, polars, pandas, duckdb) with one column of text,
+                binary or integers.
             out: bool[n] that takes the answers.
             nulls: "raise", or "skip": the answer for an Arrow null is False.
 
@@ -221,225 +230,103 @@ class BloomFilter(FilterFacts):
             *out*, or a new bool[n], in the order of the keys.
 
         Raises:
-            KeyTypeError, KeyValueError: a bad key. ParameterError: *out* does not fit.
+            KeyTypeError, KeyValueError: a bad key.
+            ParameterError: *out* does not fit.
 
-        Cost: about one hash and the lines of the layout for each key (README has figures). The GIL is released.
+        Cost: about one hash and the lines of the layout for each key (README has figures). The GIL
+        is released.
         """
         self._open_payload()
         return lookup(self, self._header, self._storage, pieces_of(keys, nulls), out)
 
     # -- sets --------------------------------------------------------------------------------------
 
-    def __or__(self, other: object) -> BloomFilter:
-        """Return the union, in memory: exactly the filter of the keys of both."""
+    def __or__(self, other: object) -> Self:
+        """Return the union, in memory: exactly the filter of the keys of both.
+
+        It may be past the capacity: keys_added and expected_fpr() tell. Raises IncompatibleError
+        for the first field that differs, ChecksumError as copy().
+        """
         return self._combined(other, "or") if isinstance(other, BloomFilter) else NotImplemented
 
-    def __and__(self, other: object) -> BloomFilter:
+    def __and__(self, other: object) -> Self:
         """Return the bits that both have, in memory.
 
-        An over-approximation of the filter of the common keys: each of those is "maybe", and other keys are so more often
-        than in a filter to which only the common keys were added.
+        An over-approximation of the filter of the common keys: each of those is "maybe", and other
+        keys are so more often than in a filter to which only the common keys were added.
         """
         return self._combined(other, "and") if isinstance(other, BloomFilter) else NotImplemented
 
     def __ior__(self, other: object) -> Self:
-        """Add every key of *other*. If by estimate the union does not fit: CapacityError, and nothing is changed."""
-        return self._combine_in_place(other, "or") if isinstance(other, BloomFilter) else NotImplemented
+        """Add every key of *other*.
 
-    def __iand__(self, other: object) -> Self:
-        """Keep the bits that *other* has too. ``&`` says what that over-approximates."""
-        return self._combine_in_place(other, "and") if isinstance(other, BloomFilter) else NotImplemented
-
-    def _combined(self, other: BloomFilter, operation: str) -> BloomFilter:
-        theirs = self._check_compatible(other)
-        result = BloomFilter()._start(_fresh(self._header), Status(), None)
-        result._combine(self._open_payload(), "or", 0)
-        result._combine(theirs, operation, 0)
-        result.keys_added = round(measure.approx_keys(self.geometry, result._payload))
-        if operation == "or":
-            result._canary_hashes = self._canary_hashes + other._canary_hashes
-        return result
-
-    def _combine_in_place(self, other: BloomFilter, operation: str) -> Self:
+        If by estimate the union does not fit: CapacityError, and nothing is changed. In memory it
+        takes the payload once more.
+        """
+        if not isinstance(other, BloomFilter):
+            return NotImplemented
         self._check_writable()
-        with self._combined(other, operation) as result:
-            num_keys = result.keys_added
-            if operation == "or" and num_keys > self.capacity and not self._header.overfill:
-                raise CapacityError(f"{self._where()}, united with about {num_keys} keys in all", self.capacity)
-            self._combine(other._open_payload(), operation, num_keys)
-            self._canary_hashes = result._canary_hashes
+        with self | other as union:
+            if union.keys_added > self.capacity and not self._header.overfill:
+                where = f"{self._where()}, united with about {union.keys_added} keys in all"
+                raise CapacityError(where, self.capacity)
+            self._combine(union._open_payload(), "or", union.keys_added)
+            with self._mutex:
+                self._canary_hashes = union._canary_hashes
         return self
 
-    def _check_compatible(self, other: BloomFilter) -> memoryview:
-        """Return the payload of *other*, or raise for the first field in which it differs."""
-        for field in _IDENTITY:
-            mine, its = getattr(self._header, field), getattr(other._header, field)
-            if mine != its:
-                raise IncompatibleError(field, mine, its)
-        return other._open_payload()
+    def __iand__(self, other: object) -> Self:
+        """Keep the bits that *other* has too. ``&`` says what that over-approximates.
+
+        A file is flushed. In memory it takes the payload once more.
+        """
+        if not isinstance(other, BloomFilter):
+            return NotImplemented
+        self._check_writable()
+        with self & other as common:
+            # With the other's bits, not the common ones: keys that another thread adds meanwhile
+            # stay if the other has them.
+            self._clear_bits(other._open_payload(), "and", common.keys_added)
+        return self
+
+    def _combined(self, other: BloomFilter, operation: str) -> Self:
+        combining.check_compatible(self, other)
+        theirs = other._checked_payload()
+        result = self.copy()
+        result._combine(theirs, operation, 0)
+        count = combining.keys_of_union if operation == "or" else combining.keys_of_intersection
+        result.keys_added = count(self, other, result._open_payload())
+        result._canary_hashes = result._found(self._canary_hashes + other._canary_hashes)
+        return result
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both answer alike for every key: same parameters, same bits. Cost: a pass over both."""
+        """Tell whether both answer alike for every key: same parameters, same bits.
+
+        Cost: a pass over both.
+        """
         if not isinstance(other, BloomFilter):
             return NotImplemented
         mine, its = self._open_payload(), other._open_payload()
-        same = all(getattr(self._header, name) == getattr(other._header, name) for name in _IDENTITY)
-        return same and payloads_equal(mine, its)
+        return combining.same_identity(self, other) and payloads_equal(mine, its)
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which changes
 
-    def copy(self) -> BloomFilter:
-        """Return a writable copy in memory."""
-        result = BloomFilter()._start(_fresh(self._header), Status(), None)
-        result._combine(self._open_payload(), "or", self.keys_added)
-        result._canary_hashes = self._canary_hashes
-        return result
-
     def clear(self) -> None:
-        """Forget all keys: every bit and the count become 0."""
-        self._combine(None, "clear", 0)
-        self._canary_hashes = ()
+        """Forget all keys: every bit and the count become 0. A file is flushed."""
+        self._clear_bits(None, "clear", 0)
 
-    # -- life of the file --------------------------------------------------------------------------
-
-    def save(self, path: FilePath, *, if_exists: IfExists = "raise") -> None:
-        """Write the filter as it is to a new, sealed file, which appears complete or not at all.
-
-        Args:
-            path: where.
-            if_exists: "raise", or "replace" the file that is there; readers of the old one keep it.
-        """
-        write_sealed(path, _fresh(self._header), self._open_payload(), self._status_now(), if_exists)
-
-    def flush(self) -> None:
-        """Make all keys added so far, and their count, survive power loss. In memory there is nothing to do."""
-        self._open_payload()
-        if isinstance(self._storage, WritableFile):
-            with self._mutex:
-                self._storage.flush(self._status_now())
-
-    def seal(self) -> None:
-        """Finish the file: counts, achieved fpr and checksums are stored, and this handle becomes a reader.
-
-        Raises:
-            ReadOnlyError: it is sealed already, or there is no file: save() writes one.
-
-        Cost: three passes over the payload.
-        """
-        self._check_writable()
+    def _clear_bits(self, other: memoryview | None, operation: str, keys_added: int) -> None:
+        """Change the payload so that keys may go: FORMAT.md, "Clear bits"."""
         storage = self._storage
-        if not isinstance(storage, WritableFile):
-            raise ReadOnlyError(f"{self._where()} has no file to seal: save(path) writes a sealed one")
-        with self._mutex:
-            table = checksum_table(self._payload, num_threads=len(os.sched_getaffinity(0)))
-            status = sealed_status(self.geometry, self._payload, table, self._status_now())
-            storage.write(self._header.checksums_offset, table)
-            storage.seal(status)
-        self.close()
-        self._start_file(MappedFile.open(storage.path))
-
-    def close(self) -> None:
-        """Flush, unlock and unmap; may be called again. Batches that run in other threads finish first."""
-        with self._mutex:
-            self._detach()
-
-    def _let_go(self) -> None:
-        self._payload.release()
-        if isinstance(self._storage, WritableFile):
-            self._storage.close(self._status_now())
-        elif self._storage is not None:
-            self._storage.close()
-
-    def _publish_changes(self) -> None:
-        if isinstance(self._storage, WritableFile):
-            self._unwritten += self._take_dirty_runs()
-            self._storage.write_through(self._unwritten)
-            self._unwritten = []
-
-    def _status_now(self) -> Status:
-        """Return the status to store: that of the file, with the keys of this handle."""
-        stored = self._status if self._storage is None else self._storage.status
-        if stored.is_sealed:
-            return stored
-        return stored._replace(keys_added=self.keys_added, canaries=self._canary_hashes)
-
-    def __enter__(self) -> Self:
-        """Return the filter; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the filter."""
-        self.close()
-
-    def __del__(self) -> None:
-        """Close a filter that nobody closed. A writer should be: only close() tells of a failure."""
-        if not self.closed:
-            if isinstance(self._storage, WritableFile):
-                warnings.warn(f"{self._where()} was not closed", ResourceWarning, stacklevel=2, source=self)
-            self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a reader as path and UUID, a filter in memory as its bytes; a writer cannot be pickled."""
-        payload = self._open_payload()
-        if self._storage is None:
-            return _unpickle_memory, (self._header.pack(self._status_now()), bytes(payload))
-        if isinstance(self._storage, WritableFile):
-            self._refuse_pickling()
-        return _unpickle_file, (os.path.abspath(self._storage.path), self.uuid)
-
-    def _refuse_pickling(self) -> NoReturn:
-        message = f"{self._where()}: a writer cannot be pickled: pickle a reader, mmbloom.open(path)"
-        raise ReadOnlyError(message)
-
-
-def _unpickle_file(path: str, uuid: str) -> BloomFilter:
-    found = BloomFilter.open(path)
-    if found.uuid != uuid:
-        other = found.uuid
-        found.close()
-        raise IncompatibleError(f"uuid of {path}, replaced since it was pickled", uuid, other)
-    return found
-
-
-def _unpickle_memory(page: bytes, payload: bytes) -> BloomFilter:
-    header, status = Header.unpack(page, "pickled filter", HEADER.unpack(page)["file_bytes"])[:2]
-    result = BloomFilter()._start(header, Status(), None)
-    result._combine(payload, "or", status.keys_added)
-    result._canary_hashes = status.canaries
-    return result
-
-
-def _fresh(header: Header) -> Header:
-    """Return the header of another filter with the same parameters."""
-    return header._replace(uuid=os.urandom(16), created_unix_ns=time.time_ns())
-
-
-def _new_header(  # noqa: PLR0913 - what the header holds
-    capacity: int,
-    fpr: float,
-    layout: str,
-    seed: int,
-    key_form: str,
-    metadata: dict[str, Any] | None,
-    overfill: bool,  # noqa: FBT001 - a field of the header
-) -> Header:
-    capacity, fpr = check_capacity(capacity), check_fpr(fpr)
-    geometry = plan(capacity, fpr, layout)
-    return new_header(
-        layout=geometry.layout,
-        num_bits=geometry.num_bits,
-        num_probes=geometry.num_probes,
-        capacity=capacity,
-        fpr=fpr,
-        uuid=os.urandom(16),
-        created_unix_ns=time.time_ns(),
-        seed=seed,
-        key_form=key_form,
-        metadata=metadata,
-        overfill=overfill,
-    )
+        with self._shrinking:  # one at a time, and no flush stores a canary until it is done
+            with self._mutex:
+                self._check_writable()
+                if isinstance(storage, WritableFile):
+                    stored = storage.status
+                    flags = stored.flags & WRITER_OPEN
+                    bare = stored._replace(keys_added=0, flags=flags, key_set=0, canaries=())
+                    storage.flush(bare)
+            self._combine(other, operation, keys_added)
+            with self._mutex:
+                self._canary_hashes = self._found(self._canary_hashes)
+        self.flush()

@@ -1,6 +1,7 @@
 """What a Bloom filter says of itself: parameters, counts, rates, and whether its bytes are sound.
 
-Reads the header, the status and the payload; changes nothing. BloomFilter inherits from it and adds keys, sets and files.
+Reads the header, the status and the payload; changes nothing. BloomFilter inherits from it and adds
+keys, sets and files.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from mmbloom.files.mapped import MappedFile
 from mmbloom.filters import measure
 from mmbloom.filters.sizing import Geometry
 from mmbloom.format.checksums import check_payload
-from mmbloom.format.fields import HASH, SLOT_OFFSETS, STATUS
+from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
@@ -57,7 +58,10 @@ class FilterFacts(BloomCore):
 
     @property
     def fpr(self) -> float:
-        """The target: the false-positive rate at *capacity* keys. expected_fpr() is the rate it has now."""
+        """The target: the false-positive rate at *capacity* keys.
+
+        expected_fpr() is the rate that the filter has now.
+        """
         return self._header.fpr
 
     @property
@@ -92,7 +96,10 @@ class FilterFacts(BloomCore):
 
     @property
     def uuid(self) -> str:
-        """Identity of this build, 32 hexadecimal digits. A file that is built again from other keys has another."""
+        """Identity of this build, 32 hexadecimal digits.
+
+        A file that is built again from other keys has another one.
+        """
         return self._header.uuid.hex()
 
     @property
@@ -115,13 +122,13 @@ class FilterFacts(BloomCore):
     def approx_count(self) -> int:
         """Estimate the distinct keys from the set bits.
 
-        Without a single zero bit the answer is a floor: more cannot be told. Cost: one pass over the payload.
-        Source and validity: ``estimates.estimate_keys``.
+        Without a single zero bit the answer is a floor: more cannot be told.
+        Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
         return round(measure.approx_keys(self.geometry, self._open_payload()))
 
     def expected_fpr(self) -> float:
-        """Return the false-positive rate of the filter as it is now: exact, the mean over its blocks.
+        """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
@@ -131,9 +138,10 @@ class FilterFacts(BloomCore):
         return measure.expected_fpr(self.geometry, payload)
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
-        """Return the share of set bits in each of up to *num_regions* equal stretches of the payload.
+        """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
 
-        Hashes are uniform, so the stretches of a sound filter are alike; lost data shows as a hole. Cost: one pass.
+        Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
+        Cost: one pass over the payload.
         """
         payload = self._open_payload()
         num_lines = len(payload) // LINE_BYTES
@@ -141,15 +149,38 @@ class FilterFacts(BloomCore):
         edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
         ends = [min(8 * edge, self.num_bits) for edge in edges]
         return [
-            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i]) for i in range(count)
+            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
+            for i in range(count)
         ]
 
     def _bits_set(self) -> int:
         payload = self._open_payload()
         return self._status.bits_set if self.sealed else popcount(payload)
 
+    def _count_now(self) -> int:
+        """Return keys_added; of a file that others may have added to since, not less than it has.
+
+        Cost: one pass over the payload in that case, else none.
+        """
+        payload = self._open_payload()
+        if self.sealed or not isinstance(self._storage, MappedFile):
+            return self.keys_added
+        return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
+
+    def _read_status(self) -> None:
+        """Take over what a writer has stored since this reader opened the file."""
+        if isinstance(self._storage, MappedFile) and not self.sealed:
+            self._status = self._storage.read_status()
+            self.keys_added = self._status.keys_added
+
     def info(self) -> dict[str, Any]:
-        """Return everything that the filter says of itself, as JSON-able values. Cost: as expected_fpr()."""
+        """Return everything that the filter says of itself, as JSON-able values.
+
+        ``writer_open``: somebody has the file open for writing, or died; then ``keys_added`` is
+        what was stored last, and there may be more. Cost: as expected_fpr().
+        """
+        self._open_payload()
+        self._read_status()
         header, status = self._header, self._status
         bits_set = self._bits_set()
         return {
@@ -165,6 +196,7 @@ class FilterFacts(BloomCore):
             "capacity": self.capacity,
             "keys_added": self.keys_added,
             "keys_exact": status.keys_exact,
+            "writer_open": status.writer_open,
             "fpr": self.fpr,
             "expected_fpr": self.expected_fpr(),
             "bits_set": bits_set,
@@ -191,20 +223,24 @@ class FilterFacts(BloomCore):
             num_threads: None for one a core.
 
         Returns:
-            Payload bytes compared with a checksum: 0 for a filter that is not sealed, which has none yet.
+            Payload bytes compared with a checksum: 0 for a filter that is not sealed, which has no
+            checksums yet.
 
         Raises:
-            ChecksumError: the first damaged MiB is named. FormatError: counts or canaries do not fit the payload.
+            ChecksumError: the first damaged MiB is named.
+            FormatError: counts or canaries do not fit the payload.
             TruncatedError: the file was cut since it was opened.
 
         Cost: two passes over the payload.
         """
         payload = self._open_payload()
+        if isinstance(self._storage, MappedFile):
+            self._storage.check_length()  # before anything touches a part that may be gone
+        self._read_status()
         self._check_canaries()
         if not isinstance(self._storage, MappedFile) or not self.sealed:
             return 0
         path = self._storage.path
-        self._storage.check_length()
         check_payload(
             payload,
             bytes(self._storage.checksums),
@@ -217,27 +253,47 @@ class FilterFacts(BloomCore):
         found = popcount(payload)
         if found != self._status.bits_set:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
-            raise FormatError(path, "bits_set", offset, f"{found}, as counted", self._status.bits_set)
+            counted = f"{found}, as counted"
+            raise FormatError(path, "bits_set", offset, counted, self._status.bits_set)
         return self._header.payload_bytes
 
     def _check_canaries(self) -> None:
-        """Look up hashes that are known to be in: proof that these probes read what the builder wrote."""
-        canaries = self._status.canaries
-        answers = bytearray(len(canaries))
-        self._contains_hashes(b"".join(HASH.pack(*canary) for canary in canaries), answers)
-        if not all(answers):
-            index = answers.index(0)
-            offset = SLOT_OFFSETS[0] + STATUS.offsets["canaries"] + HASH.size * index
-            expected = f"canary {index}, a key that was added, to be found"
+        """Look up keys that are known to be in: proof that these probes read what was written."""
+        if self._lost_canary() is not None:
+            self._read_status()  # a writer that clears the filter takes the canaries back first
+        lost = self._lost_canary()
+        if lost is not None:
+            offset = SLOT_OFFSETS[0] + STATUS.offsets["canaries"] + HASH.size * lost
+            expected = f"canary {lost}, a key that was added, to be found"
             found = "a cleared bit: the payload has lost keys"
             raise FormatError(self._where(), "canaries", offset, expected, found)
+
+    def _lost_canary(self) -> int | None:
+        """Return the index of the first canary that is "definitely not" in, if there is one."""
+        canaries = self._status.canaries
+        found = self._found(canaries)
+        return next((i for i, canary in enumerate(canaries) if canary not in found), None)
+
+    def _found(self, canaries: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return up to 8 of the hashes, those that may be in."""
+        hashes = dict.fromkeys(canaries)
+        answers = bytearray(len(hashes))
+        self._contains_hashes(b"".join(HASH.pack(*each) for each in hashes), answers)
+        found = (each for each, maybe in zip(hashes, answers, strict=True) if maybe)
+        return tuple(found)[:MAX_CANARIES]
 
     # -- the handle --------------------------------------------------------------------------------
 
     def _open_payload(self) -> memoryview:
+        payload = self._payload  # first: another thread may close the filter between these lines
         if self.closed:
             raise ClosedError(f"{self._where()} is closed")
-        return self._payload
+        return payload
+
+    def _checked_payload(self) -> memoryview:
+        """Return the payload; that of a sealed file only if it is as it was sealed."""
+        self.verify()
+        return self._open_payload()
 
     def _where(self) -> str:
         return self.path or "the filter in memory"
@@ -247,4 +303,5 @@ class FilterFacts(BloomCore):
         where = "in memory" if self.path is None else repr(self.path)
         state = "closed" if self.closed else "writable" if self.writable else "read-only"
         keys = f"{self.keys_added} of {self.capacity} keys"
-        return f"<{type(self).__name__} {where}, {self.layout}, {keys} at fpr {self.fpr:g}, {state}>"
+        name = type(self).__name__
+        return f"<{name} {where}, {self.layout}, {keys} at fpr {self.fpr:g}, {state}>"

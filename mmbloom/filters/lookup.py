@@ -1,7 +1,8 @@
 """Batches of look-ups: where the answers go, and how a cold file is read.
 
-A filter in the page cache is looked up piece by piece, hash and probe fused. Of a large file that is not, each look-up would
-wait for one page: there the pages of a few thousand keys are asked for at once, and the disk reads them side by side.
+A filter in the page cache is looked up piece by piece, hash and probe fused. Of a large file that
+is not, each look-up would wait for one page: there the pages of a few thousand keys are asked for
+at once, and the disk reads them side by side.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 
-# Below this a batch does not repay the question whether the file is cold (~10 us), nor a file its reading ahead.
+# Below this a batch does not repay the question whether the file is cold (~10 us), nor a file its
+# reading ahead.
 _FEWEST_KEYS = 16
 _SMALLEST_BYTES = 16 << 20
-# Keys whose pages are asked for together: enough for the queue of any disk, and a small part of the page cache.
+# Keys whose pages are asked for together: enough for the queue of any disk, and a small part of the
+# page cache.
 _COLD_KEYS = 4096
 
 
@@ -40,33 +43,43 @@ def lookup(
     out: Answers | None,
 ) -> Answers:
     """Answer every key of *pieces*, in order; see BloomFilter.contains_many."""
-    import numpy as np  # noqa: PLC0415 - loads only when used
+    import numpy as np
 
     if out is not None:
         _check_out(out)
-    parts: list[Answers] = []
+    parts: list[Answers] = [np.empty(0, np.bool_)]
     done = 0
     for piece in pieces:
-        if out is not None and done + piece.num_rows > len(out):
-            raise ParameterError("out", f"room for {done + piece.num_rows} answers or more", len(out))
-        part = np.empty(piece.num_rows, np.bool_) if out is None else out[done : done + piece.num_rows]
-        count = _answer(core, header, storage, piece, part)
-        parts.append(part[:count])
+        # Of lines the number of rows is an upper bound, so they may fit although it does not.
+        fits = out is not None and done + piece.num_rows <= len(out)
+        room = out[done:] if fits and out is not None else np.empty(piece.num_rows, np.bool_)
+        count = _answer(core, header, storage, piece, room[: piece.num_rows])
+        if out is None:
+            parts.append(room[:count])
+        elif done + count > len(out):
+            raise ParameterError("out", f"one answer a key, so {done + count} or more", len(out))
+        elif not fits:
+            out[done : done + count] = room[:count]
         done += count
     if out is None:
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)  # noqa: PLR2004 - one piece
     if done != len(out):
-        raise ParameterError("out", f"exactly {done} answers, one a key", len(out))
+        raise ParameterError("out", f"one answer a key, so {done}", len(out))
     return out
 
 
 def _check_out(out: Any) -> None:  # noqa: ANN401 - whatever was given
-    import numpy as np  # noqa: PLC0415 - loads only when used
+    import numpy as np
 
-    fits = isinstance(out, np.ndarray) and out.dtype == np.bool_ and out.ndim == 1
-    if not (fits and out.flags.c_contiguous and out.flags.writeable):
-        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise ParameterError("out", "a writable, contiguous numpy array bool[n]", found)
+    if not isinstance(out, np.ndarray):
+        found = type(out).__name__
+    elif out.dtype != np.bool_ or out.ndim != 1:
+        found = f"{out.dtype} of shape {out.shape}"
+    elif not (out.flags.c_contiguous and out.flags.writeable):
+        found = "one with gaps" if out.flags.writeable else "a read-only one"
+    else:
+        return
+    raise ParameterError("out", "a writable, contiguous numpy array bool[n]", found)
 
 
 def _answer(
@@ -77,10 +90,10 @@ def _answer(
     part: Answers,
 ) -> int:
     """Answer the rows of *piece* into *part*; return how many there were."""
-    import numpy as np  # noqa: PLC0415 - loads only when used
+    import numpy as np
 
     answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
-    view = answers.view(np.uint8)
+    view = answers.view(np.uint8).data
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
     if large and isinstance(storage, MappedFile) and is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
@@ -98,8 +111,9 @@ def _answer_cold(
     header: Header,
     storage: MappedFile,
     batch: Batch,
-    view: np.ndarray[Any, np.dtype[np.uint8]],
+    view: memoryview,
 ) -> int:
+    """Answer a batch whose pages are on disk: hash it whole, then ask for the pages ahead."""
     hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]

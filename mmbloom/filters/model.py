@@ -1,19 +1,23 @@
 """The exact chance that a key never added is answered "maybe", for ideal probes.
 
-Lives here: the formula and its arithmetic, in plain numbers. ``sizing.py`` has the layouts, and calls it.
+Lives here: the formula and its arithmetic, in plain numbers. ``sizing.py`` has the layouts.
 
-A *line* of B bits takes t throws; a query tests k bits of it. With S(k,j) the Stirling numbers of the second kind and
-B_(j) = B(B-1)...(B-j+1), the k tests meet j distinct bits with chance S(k,j) B_(j) / B^k, and j given bits are all set
-with chance sum_l (-1)^l C(j,l) (1 - l/B)^t. Summed over j this is sum_l c_l (1 - l/B)^t with exact c_l. A key throws its
-k bits if it falls on the line; keys are independent, so (1 - l/B)^t becomes the n-th power of one key's mean:
+A *line* of B bits takes t throws; a query tests k bits of it. With S(k,j) the Stirling numbers of
+the second kind and B_(j) = B(B-1)...(B-j+1), the k tests meet j distinct bits with chance
+S(k,j) B_(j) / B^k, and j given bits are all set with chance sum_l (-1)^l C(j,l) (1 - l/B)^t.
+Summed over j this is sum_l c_l (1 - l/B)^t with exact c_l. A key throws its k bits if it falls on
+the line; keys are independent, so (1 - l/B)^t becomes the n-th power of the mean of one key:
 
-    one of N lines        sum_l c_l (1 - q_l / N)^n,   q_l = 1 - (1 - l/B)^k
-    two lines of a block  sum_l sum_j c_l c'_j (1 - (1 - (1 - s q_l)(1 - s q'_j)) / N)^n
-                          N blocks; k tests go to one line, k' to the other; a key of the block meets either with chance s
+    one of N lines  sum_l c_l (1 - q_l / N)^n  where q_l = 1 - (1 - l/B)^k
 
-No Poisson limit and no expansion: it holds from 1 key on, and for a block that fluctuates as a whole. Sources: Bose et
-al., IPL 2008 (the exact rate of one line); Putze, Sanders, Singler, WEA 2007 (blocks).
-tests/filters/test_sizing.py compares it with a count of all outcomes and with simulation.
+    two lines of    sum_l sum_j c_l c'_j (1 - (1 - (1 - s q_l)(1 - s q'_j)) / N)^n
+    one of N blocks     k tests go to one line and k' to the other; a key that falls on the block
+                        meets the one with chance s, and independently the other
+
+No Poisson limit and no expansion: it holds from 1 key on, and counts that the load of a block
+fluctuates as a whole. Sources: Bose et al., IPL 2008 (the exact rate of one line); Putze, Sanders,
+Singler, WEA 2007 (blocks). tests/filters/test_sizing.py compares it with a count of all outcomes
+and with simulation.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cache, lru_cache
 
 
-def chance(
+def chance(  # noqa: PLR0913 - the letters of the formula
     *,
     line_bits: int,
     probes: tuple[int, int],
@@ -32,7 +36,7 @@ def chance(
     num_keys: int,
     leading_zeros: int,
 ) -> Decimal:
-    """Evaluate the second sum; the first is its case of a second line without probes, met with share 1.
+    """Evaluate the second sum. The first is its case of k' = 0, s = 1.
 
     Args:
         line_bits: B.
@@ -40,42 +44,36 @@ def chance(
         choices: 1 / s.
         num_blocks: N.
         num_keys: n >= 1.
-        leading_zeros: the result is good to 17 digits while it has at most so many zeros after the point; below that
-            it is good to 1e-17 of that size, and may be negative.
+        leading_zeros: the result is good to 17 digits while it has at most so many zeros after
+            the point; a smaller one is good to 17 digits below that place, and may be negative.
 
     Cost: (k + 1)(k' + 1) powers of 3 to 20 us, half of them if k = k'.
     """
-    # The c_l sum to 2^k in size, and an n-th power multiplies the error of its base by k n: about 1/3 digit for each bit.
+    # The c_l sum to 2^k in size, and an n-th power multiplies the error of its base by k n; a bit
+    # takes 1/3 digit.
     bits_lost = sum(probes) + sum(probes).bit_length() + num_keys.bit_length()
     digits = 22 + leading_zeros + bits_lost // 3
-    # Spelled out, because a caller may have changed the defaults of `decimal` for this process or thread.
+    # Spelled out: a caller may have changed the defaults of `decimal`.
     exact = Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
     with localcontext(exact):
         share = 1 / Decimal(choices)
         first = _terms(line_bits, probes[0], share, digits)
         second = _terms(line_bits, probes[1], share, digits)
+        mirrored = first is second  # then (i, j) and (j, i) are equal: one stands for both
         total = Decimal(0)
         for i, (weight, kept) in enumerate(first):
-            # Equal lines: the terms (i, j) and (j, i) are equal, so one is left out and the other counted twice.
-            mirrored = first is second
             for j, (other_weight, other_kept) in enumerate(second[: i + 1] if mirrored else second):
                 times = 2 if mirrored and j < i else 1
-                total += (
-                    times
-                    * weight
-                    * other_weight
-                    * (1 - (1 - kept * other_kept) / num_blocks) ** num_keys
-                )
+                one_key = 1 - (1 - kept * other_kept) / num_blocks
+                total += times * weight * other_weight * one_key**num_keys
         return total
 
 
-@lru_cache(
-    maxsize=256
-)  # line and page always ask for 512 bits; classic asks for a new size each time
+@lru_cache(maxsize=256)  # line and page always ask for 512 bits; classic for a new size each time
 def _terms(
     line_bits: int, num_probes: int, share: Decimal, digits: int
 ) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Return the pairs (c_l, 1 - share * q_l). Requires: a decimal context of *digits* digits."""
+    """Return the pairs (c_l, 1 - s q_l). Requires: a decimal context of *digits* digits."""
     weights = [Decimal(0)] * (num_probes + 1)
     falling = Decimal(line_bits) ** -num_probes  # B_(j) / B^k, for j = 0, 1, ...
     for j, stirling in enumerate(_stirling_row(num_probes)):
@@ -86,7 +84,7 @@ def _terms(
         falling *= line_bits - j
     return tuple(
         (weight, 1 - share * (1 - (1 - Decimal(l) / line_bits) ** num_probes))
-        for l, weight in enumerate(weights)  # noqa: E741
+        for l, weight in enumerate(weights)  # noqa: E741 - as above
         if weight
     )
 
@@ -103,4 +101,4 @@ def _stirling_row(k: int) -> tuple[int, ...]:
 @cache
 def _signed_binomials(j: int) -> tuple[Decimal, ...]:
     """(-1)^l C(j, l) for l = 0..j."""
-    return tuple(Decimal((-1) ** l * math.comb(j, l)) for l in range(j + 1))  # noqa: E741
+    return tuple(Decimal((-1) ** l * math.comb(j, l)) for l in range(j + 1))  # noqa: E741 - as above

@@ -1,10 +1,12 @@
 """Sizing: from (capacity, fpr) to a geometry, and from a geometry to the fpr it will have.
 
-Lives here: the layouts and their limits, the parameter checks, what a geometry promises, the search for the fewest bits.
-Not here: the formula itself (``model.py``), what a filled payload says (``estimates.py``), the probes (the engine).
+Lives here: the layouts and their limits, the parameter checks, the search for the fewest bits.
+Not here: the formula itself (``model.py``), what a filled payload says of itself
+(``estimates.py``), the probes (the engine).
 
-`line` is one line of num_bits / 512; `page` is two lines of one page, one of the lower 32 and one of the upper 32, with
-half of the probes each; `classic` is one line as long as the payload. See the formulas in ``model.py``.
+A key of `line` has all its probes on one of num_bits / 512 lines. A key of `page` has half of them
+on one of the lower 32 lines of a page, half on one of the upper 32. `classic` is one line as long
+as the payload.
 """
 
 from __future__ import annotations
@@ -28,13 +30,12 @@ LAYOUT_IDS = {name: rule.number for name, rule in LAYOUT_RULES.items()}
 LINES_PER_HALF = 32  # a page key has one line of the lower 32 lines of its page, one of the upper
 MIN_FPR = 1e-12  # ten thousand times 1 / 2^53: below it, sums of floats would need more care
 
-# auto: from this fpr on, `line` costs at most 3 % more bits than `page`, and touches one line less.
+# auto: from this fpr on, `line` costs at most 4 % more bits than `page`, and touches one line less.
 LINE_FROM_FPR = 0.005
 # auto: `line` never takes fewer bytes in more pages than 29 (the most is at fpr 0.00499).
 MAX_PAGES_OF_A_LINE_FILTER = 32
 
 SEARCH_ZEROS = 14  # MIN_FPR has 12: while searching, no chance below that needs to be exact
-TWINS_CLASSIC = 28.6  # see twin_fpr
 
 
 class Geometry(NamedTuple):
@@ -93,7 +94,7 @@ def check_capacity(capacity: SupportsIndex) -> int:
 
 
 def check_fpr(fpr: object) -> float:
-    """Return *fpr* as a float in [1e-12, 1); real numbers of other libraries are fine, bool and str are not."""
+    """Return *fpr* as a float in [1e-12, 1); any type of real numbers will do, bool and str not."""
     from numbers import Real
 
     if isinstance(fpr, bool) or not isinstance(fpr, Real):
@@ -122,10 +123,10 @@ def check_layout(layout: object) -> str:
 
 
 def model_fpr(layout: str, num_bits: int, num_probes: int, num_keys: int) -> float:
-    """Return the chance that a key never added is answered "maybe", for ideal probes and *num_keys* distinct keys.
+    """Return the fpr of a filter with *num_keys* distinct keys, if probes are ideal.
 
-    Exact to a float's precision for every geometry; 0.0 for an empty filter and for a chance below 1e-300.
-    Real probes come on top: see twin_fpr. Cost: 0.1 to 1 ms, `page` with 32 probes up to 4 ms.
+    Exact to a float's precision for every geometry; 0.0 for an empty filter, and for less than
+    1e-300. What real probes add: twin_fpr. Cost: 0.1 to 1 ms, `page` with 32 probes up to 4 ms.
     """
     geometry = Geometry(layout, num_bits, num_probes).validate()
     if num_keys < 1:
@@ -138,7 +139,7 @@ def model_fpr(layout: str, num_bits: int, num_probes: int, num_keys: int) -> flo
 
 
 def _model(geometry: Geometry, num_keys: int, leading_zeros: int) -> float:
-    """Return the model's chance; rough, and possibly negative, where it has more leading zeros than that."""
+    """Return the fpr of the model: rough, perhaps negative, if smaller than 10^-leading_zeros."""
     from mmbloom.filters import model  # `decimal` is needed to size a filter, not to open one
 
     layout, _, k = geometry
@@ -155,24 +156,19 @@ def _model(geometry: Geometry, num_keys: int, leading_zeros: int) -> float:
 
 
 def twin_fpr(geometry: Geometry, num_keys: int) -> float:
-    """Estimate the false positives on top of model_fpr: absent keys whose probes follow those of one member.
+    """Estimate what real probes add to model_fpr: absent keys that follow the probes of a member.
 
-    Probes are derived, not drawn. line and page: 32 bits of hash give the probes of a word (line: 8 and the rest, page:
-    one for each of its lines), so a key has the word of a member on its line with chance load / 2^32; the other word has
-    to pass by itself. classic: x and y move the probes smoothly, so a key that is near a member in both has nearly
-    its probes: chance T / (m^2 k^3) for each member, T = 28.6 the integral of exp(-int_0^1 |u + v s| ds) over u and v,
-    and 1 / (share of zero bits)^2 more since a probe that strays may still meet a set bit.
+    Probes are derived, not drawn. In `line` and `page` a word of 32 bits gives up to 16 probes
+    (`line`: 8 and the rest; `page`: one word for each of its two lines), so an absent key has the
+    word of a member of its line with chance load / 2^32; the other word has to pass by itself.
+    `classic` draws on all 128 bits: nothing to add.
 
-    Checked: within 20 % of simulation for classic, m = 22..29000, k = 10..20; for k < 10 it is up to twice too high;
-    for line by enumeration of all 2^32 words. It matters for few keys (classic, n = 10, p = 1e-6: more than the model
-    itself) and for p < 1e-8 on line; from 1e5 keys and p = 1e-9 on it is below 1 %.
+    Validity: as found by trying all 2^32 words. It matters for p < 1e-8 in `line`, and is below 3 %
+    of p for p >= 1e-9 and 100 000 keys or more.
     """
-    k = geometry.num_probes
     if geometry.layout == "classic":
-        if k < 3:  # noqa: PLR2004 - two probes are x and x + y: independent
-            return 0.0
-        zero_share = math.exp(-min(k * num_keys / geometry.num_bits, 300.0))
-        return min(1.0, TWINS_CLASSIC * num_keys / (geometry.num_bits**2 * k**3 * zero_share**2))
+        return 0.0
+    k = geometry.num_probes
     is_line = geometry.layout == "line"
     load = num_keys / (geometry.num_blocks * (1 if is_line else LINES_PER_HALF))
     words = (min(k, 8), max(k - 8, 0)) if is_line else (k - k // 2, k // 2)
@@ -184,25 +180,26 @@ def twin_fpr(geometry: Geometry, num_keys: int) -> float:
 
 
 def planned_fpr(geometry: Geometry, num_keys: int) -> float:
-    """Return the fpr to expect of real probes: the model and the twins. plan() keeps this at or below its target."""
+    """Return the fpr to expect of real probes. plan() keeps this, not the model, at its target."""
     return min(1.0, model_fpr(*geometry, num_keys) + twin_fpr(geometry, num_keys))
 
 
 def plan(capacity: int, fpr: float, layout: str = "auto") -> Geometry:
-    """Return the geometry with the fewest bits whose planned_fpr at *capacity* keys is at most *fpr*.
+    """Return the geometry of fewest bits that has planned_fpr <= *fpr* at *capacity* keys.
 
-    Among equals the one with the fewest probes. num_bits grows with the capacity and with 1 / fpr, within one layout.
+    Among equals, that of fewest probes. num_bits never falls when the capacity or 1 / fpr rises,
+    within a layout; "auto" steps down by up to 4 % where fpr passes below 0.005.
 
     Args:
         capacity: distinct keys, 1 to 2**48.
         fpr: target, 1e-12 <= fpr < 1.
-        layout: "auto" is `line` for fpr >= 0.005; below that `page`, unless `line` takes no more bytes, which happens
-            in small filters only, where pages are coarse.
+        layout: "auto" is `line` for fpr >= 0.005, and for any fpr if `line` takes no more bytes
+            than `page`: so in small filters, where pages are coarse. Else it is `page`.
 
     Raises:
-        ParameterError, ParameterTypeError: naming the parameter.
+        ParameterError, ParameterTypeError: naming the parameter. More than 2**53 bits are refused.
 
-    Cost: 1 to 15 ms, `page` up to 60.
+    Cost: 1 to 15 ms; `page` up to 50.
     """
     capacity, fpr, layout = check_capacity(capacity), check_fpr(fpr), check_layout(layout)
     if layout != "auto":
@@ -217,7 +214,7 @@ def plan(capacity: int, fpr: float, layout: str = "auto") -> Geometry:
 
 
 def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
-    """Walk k towards the least fpr at one step less than the best size so far; whenever that passes, shrink."""
+    """Walk k to the least fpr at one step below the size that passed last; if it passes, shrink."""
     step_bits = _step_bits(layout)
     known: dict[tuple[int, int], float] = {}
 
@@ -225,9 +222,8 @@ def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
         at = (num_probes, num_steps)
         if at not in known:
             geometry = Geometry(layout, num_steps * step_bits, num_probes)
-            ideal = max(
-                0.0, _model(geometry, capacity, SEARCH_ZEROS)
-            )  # below the least fpr it may be rough
+            # Far below the least fpr the model may be rough, even negative: it passes all the same.
+            ideal = max(0.0, _model(geometry, capacity, SEARCH_ZEROS))
             known[at] = math.log(max(ideal + twin_fpr(geometry, capacity), 1e-300) / fpr)
         return known[at]
 
@@ -236,7 +232,7 @@ def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
     best = k
     while size > 1:
         near = [i for i in (k - 1, k + 1) if 1 <= i <= LAYOUT_RULES[layout].max_probes]
-        better = min(near, key=lambda i: excess(i, size - 1))  # noqa: B023 - called within this round
+        better = min(near, key=lambda i: excess(i, size - 1))
         if excess(better, size - 1) < excess(k, size - 1):
             k = better
         elif excess(k, size - 1) <= 0:
@@ -257,7 +253,11 @@ def _step_bits(layout: str) -> int:
 
 
 def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
-    """Return (num_probes, steps) near the optimum: the classic formulas, bent to what plan() finds for 1e9 keys."""
+    """Return (num_probes, steps) near the optimum.
+
+    The textbook's k = log2(1/p) and m = -k n / ln(1 - p^(1/k)), bent by terms in log2(1/p)^2 that
+    were fitted to what plan() finds for 1e9 keys. A bad guess costs time, not bits.
+    """
     halvings = -math.log2(fpr)
     classic_k = max(1, round(halvings))
     k_bend, bits_bend = {
@@ -279,7 +279,7 @@ def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
 def _least_passing(excess: Callable[[int], float], guess: int, slope: float) -> int:
     """Return the least n >= 1 with excess(n) <= 0, for excess falling about like -slope * log(n).
 
-    A secant in log(n), kept inside the bracket of what failed and what passed; both neighbours are tested at the end.
+    A secant in log(n), kept between what failed and what passed: it ends when they are neighbours.
     """
     failed, passed = 0, 0  # no size yet that passed
     at, before = guess, (0, 0.0)

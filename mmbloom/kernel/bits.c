@@ -35,7 +35,7 @@ static uint32_t count_line_portable(const uint8_t *line)
     return count;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
 __attribute__((target("popcnt"))) static uint32_t count_line_popcnt(const uint8_t *line)
 {
     uint32_t count = 0;
@@ -50,7 +50,7 @@ __attribute__((target("popcnt"))) static uint32_t count_line_popcnt(const uint8_
 /* The fastest counter of this processor. */
 static line_counter best_counter(void)
 {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
     if (__builtin_cpu_supports("popcnt")) {
         return count_line_popcnt;
     }

@@ -2,11 +2,11 @@
 #ifndef MMB_BLOOM_H
 #define MMB_BLOOM_H
 
+#include "dirty.h"
 #include "mmb.h"
 
 #define MMB_LINE_BYTES 64U
 #define MMB_LINE_BITS 512U
-#define MMB_PAGE_BYTES 4096U
 #define MMB_MAX_PROBES 64U /* classic; line takes up to 16, page up to 32 */
 
 /* Requires: num_probes within the layout's range; num_bits > 0, a multiple of 512 (line) or 32768 (page). */
@@ -15,17 +15,6 @@ typedef struct {
     uint32_t num_probes;
     uint64_t num_bits;
 } mmb_bloom;
-
-/* Which 4 KiB pages of a payload have changed since they were last written to the file. `groups` has one flag per
-   MMB_DIRTY_GROUP pages, so that finding the few changed pages of a huge payload does not scan them all. */
-#define MMB_DIRTY_GROUP 512U
-typedef struct {
-    uint8_t *pages;
-    uint8_t *groups;
-} mmb_dirty;
-
-/* The next run of changed pages at or after page *first: sets *first and *count and forgets the run. 0 when there is none. */
-int mmb_dirty_take(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count);
 
 /* The bit numbers that the key with this hash reads and sets, num_probes of them. */
 void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits);
@@ -40,6 +29,9 @@ uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_h
 /* The same for n hashes, prefetching ahead: maybe[i] is 0 or 1. */
 void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                              uint8_t *maybe);
+
+/* Set the bits of one key; 1 if one of them was zero: the key is new. */
+unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
 
 /* Add hashes in order while new keys fit into `room`. Returns how many were dealt with: n, or the index of the first new
    key that did not fit, of which no bit was set. *num_new counts those that set a bit. `dirty` may be NULL. */

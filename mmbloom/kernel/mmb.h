@@ -4,11 +4,12 @@
      source.c     memory in some layout      -> views   (where each key lies)
      canonical.c  a view                     -> canonical bytes (UTF-8, decoded hex)
      hash.c       canonical bytes            -> 128-bit hashes
-     bloom.c      hashes                     -> bits of a payload
+     bloom.c      hashes                     -> bits of a payload; layouts in classic.c and lines.c
      bits.c       whole payloads: counts, unions, fill
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
-   No Python, no I/O, no globals. Allocation only where a status can report that it failed. */
+   No Python, no I/O, no globals. Allocation only where a status can report that it failed.
+   MMB_PORTABLE leaves out what only some processors have: tests/kernel compiles both. */
 #ifndef MMB_H
 #define MMB_H
 

@@ -138,12 +138,13 @@ int mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t 
     return valid && last <= data_bytes;
 }
 
-size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, uint8_t wanted, uint8_t *out)
+size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, size_t num_flags, uint8_t wanted,
+                        uint8_t *out)
 {
     size_t written = 0;
     size_t key = 0;
 
-    for (size_t start = 0; start < data_bytes;) {
+    for (size_t start = 0; start < data_bytes && key < num_flags;) {
         const size_t end = line_end(data, data_bytes, start);
         const size_t length = text_length(data, start, end);
         if (length > 0 && flags[key++] == wanted) {

@@ -35,7 +35,8 @@ mmb_status mmb_source_fill(mmb_source *source, mmb_view *views, size_t max, size
 int mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t num_keys, size_t data_bytes);
 
 /* Copy to `out` (data_bytes + 1 bytes) every non-empty line, LF included, whose flag equals `wanted`; flags are in the
-   order of mmb_source_fill. Returns the bytes written. */
-size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, uint8_t wanted, uint8_t *out);
+   order of mmb_source_fill, and lines that have none are left out. Returns the bytes written. */
+size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, size_t num_flags, uint8_t wanted,
+                        uint8_t *out);
 
 #endif

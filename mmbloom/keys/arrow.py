@@ -1,7 +1,9 @@
 """Arrow data -> pieces, through pyarrow.
 
-Anything that speaks the Arrow PyCapsule protocol comes in without a copy: pyarrow, polars, pandas and duckdb objects with
-one column of text, binary or integers. Dictionaries, views and run-end encoding are expanded by pyarrow.
+Anything that speaks the Arrow PyCapsule protocol comes in: pyarrow, polars, pandas and duckdb
+objects with one column of text, binary or integers. Text, binary and 64-bit integers are read where
+they lie; dictionaries and run-end encoding are expanded as a whole, views and narrow integers piece
+by piece.
 """
 
 from __future__ import annotations
@@ -10,19 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import OffsetsBatch, RowsBatch
 from mmbloom.errors import KeyTypeError, KeyValueError
-from mmbloom.keys.batches import PIECE_KEYS, Nulls, Piece
+from mmbloom.keys.batches import PIECE_KEYS, Nulls, Piece, number_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from mmbloom.keys.batches import Batch
+
 INSTALL = "Arrow data needs pyarrow: pip install 'mmbloom[arrow]'"
 
 
 def arrow_pieces(keys: object, nulls: Nulls) -> Iterator[Piece]:
-    """Cut Arrow data into pieces; see ``pieces_of``. Types and nulls are checked before the first is yielded."""
-    chunks = [_plain(chunk) for chunk in _chunks(keys)]
+    """Cut Arrow data into pieces; see ``pieces_of``.
+
+    Types and nulls are checked before the first piece is yielded.
+    """
+    chunks = [_expanded(chunk) for chunk in _chunks(keys)]
     if nulls == "raise":
         _refuse_nulls(chunks)
     return _pieces(chunks)
@@ -30,7 +37,7 @@ def arrow_pieces(keys: object, nulls: Nulls) -> Iterator[Piece]:
 
 def _pyarrow() -> Any:  # noqa: ANN401 - a module
     try:
-        import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
+        import pyarrow as pa
     except ModuleNotFoundError as exc:
         raise KeyTypeError(INSTALL) from exc
     return pa
@@ -39,57 +46,79 @@ def _pyarrow() -> Any:  # noqa: ANN401 - a module
 def _chunks(keys: Any) -> list[Any]:  # noqa: ANN401 - whatever speaks the protocol
     """Return the contiguous arrays of *keys*."""
     pa = _pyarrow()
-    if isinstance(keys, pa.Array):
-        return [keys]
-    if not isinstance(keys, (pa.ChunkedArray, pa.Table, pa.RecordBatch)):
-        keys = _imported(keys)
-    if isinstance(keys, pa.RecordBatch):
-        keys = pa.Table.from_batches([keys])
-    if isinstance(keys, pa.Table):
-        if keys.num_columns != 1:
-            names = ", ".join(keys.column_names)
-            raise KeyTypeError(f"keys: expected one column, found {keys.num_columns} ({names}): select one")
-        keys = keys.column(0)
+    if not isinstance(keys, (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)):
+        try:
+            keys = _imported(keys)
+        except pa.ArrowException as exc:
+            raise KeyTypeError(f"keys: no Arrow data of one type: {exc}") from exc
+    if isinstance(keys, (pa.Table, pa.RecordBatch)):
+        keys = _only_column(keys)
     return list(keys.chunks) if isinstance(keys, pa.ChunkedArray) else [keys]
+
+
+def _only_column(table: Any) -> Any:  # noqa: ANN401 - pa.Table or pa.RecordBatch
+    """Return the column of keys. The nameless index that pandas sends along is none."""
+    names = table.schema.names
+    columns = [i for i, name in enumerate(names) if not name.startswith("__index_level_")]
+    if len(columns) != 1:
+        found = f"{len(columns)} ({', '.join(names[i] for i in columns)})"
+        raise KeyTypeError(f"keys: expected one column, found {found}: select one")
+    return table.column(columns[0])
 
 
 def _imported(keys: Any) -> Any:  # noqa: ANN401 - whatever speaks the protocol
     """Take data of another library over: an array, a chunked array, or a table."""
     pa = _pyarrow()
     if hasattr(keys, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader
         try:
-            return reader.from_stream(keys).read_all()  # a stream of record batches: a table
+            # A stream of record batches is a table ...
+            return pa.RecordBatchReader.from_stream(keys).read_all()
         except pa.ArrowInvalid:
-            return pa.chunked_array(keys)  # a stream of arrays: a column
-    return pa.array(keys)
+            return pa.chunked_array(keys)  # ... and one of arrays a column.
+    array = pa.array(keys)
+    # The protocol hands a record batch over as a struct.
+    return pa.RecordBatch.from_struct_array(array) if pa.types.is_struct(array.type) else array
 
 
-def _plain(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
-    """Expand encodings; return an array of text, binary, fixed-size binary or 64-bit integers."""
+def _expanded(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
+    """Expand encodings, from the inside out. What is left has canonical bytes."""
     pa = _pyarrow()
     types = pa.types
-    if isinstance(chunk, pa.ExtensionArray):
-        chunk = chunk.storage
-    if types.is_dictionary(chunk.type):
-        chunk = chunk.dictionary_decode()
-    if types.is_run_end_encoded(chunk.type):
-        import pyarrow.compute as pc  # noqa: PLC0415 - rare
-
-        chunk = pc.run_end_decode(chunk)
     kind = chunk.type
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        return chunk.cast(pa.large_binary())
+    if isinstance(kind, pa.BaseExtensionType):
+        return _expanded(chunk.storage)
+    if types.is_dictionary(kind):
+        values = _without_views(_expanded(chunk.dictionary))
+        return pa.DictionaryArray.from_arrays(chunk.indices, values).dictionary_decode()
+    if types.is_run_end_encoded(kind):
+        import pyarrow.compute as pc
+
+        values = _without_views(_expanded(chunk.values))
+        runs = pa.RunEndEncodedArray.from_arrays(chunk.run_ends, values)
+        return pc.run_end_decode(runs.slice(chunk.offset, len(chunk)))
     if types.is_null(kind):
         return chunk.cast(pa.binary())
-    if types.is_integer(kind):
-        return chunk.cast(pa.int64() if types.is_signed_integer(kind) else pa.uint64())
-    variable = types.is_string(kind) or types.is_binary(kind)
-    if variable or types.is_large_string(kind) or types.is_large_binary(kind):
+    accepted = (
+        types.is_string,
+        types.is_binary,
+        types.is_large_string,
+        types.is_large_binary,
+        types.is_string_view,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+        types.is_integer,
+    )
+    if any(is_type(kind) for is_type in accepted):
         return chunk
-    if types.is_fixed_size_binary(kind):
-        return chunk
-    raise KeyTypeError(f"keys: no canonical bytes for Arrow type {kind}: cast it to text, binary or integers")
+    hint = "cast it to text, binary or integers"
+    raise KeyTypeError(f"keys: no canonical bytes for Arrow type {kind}: {hint}")
+
+
+def _without_views(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
+    """Turn views into offsets: the engine cannot read them, nor can much of pyarrow."""
+    pa = _pyarrow()
+    is_view = pa.types.is_string_view(chunk.type) or pa.types.is_binary_view(chunk.type)
+    return chunk.cast(pa.large_binary()) if is_view else chunk
 
 
 def _refuse_nulls(chunks: list[pa.Array]) -> None:
@@ -102,30 +131,35 @@ def _refuse_nulls(chunks: list[pa.Array]) -> None:
 
 
 def _pieces(chunks: list[pa.Array]) -> Iterator[Piece]:
+    num_keys = 0
     for chunk in chunks:
         for first in range(0, len(chunk), PIECE_KEYS):
-            piece = chunk.slice(first, PIECE_KEYS)
+            piece = _without_views(chunk.slice(first, PIECE_KEYS))
+            num_rows, valid = len(piece), None
             if piece.null_count:
                 valid = piece.is_valid().to_numpy(zero_copy_only=False)
-                yield Piece(_batch(piece.drop_null()), len(piece), valid)
-            else:
-                yield Piece(_batch(piece), len(piece))
+                piece = piece.drop_null()
+            yield Piece(_batch(piece, num_keys), num_rows, valid)
+            num_keys += len(piece)
 
 
-def _batch(array: pa.Array) -> OffsetsBatch | RowsBatch:
-    """Point the engine at the buffers of an array without nulls."""
+def _batch(array: Any, num_before: int) -> Batch:  # noqa: ANN401 - pa.Array without nulls
+    """Point the engine at the buffers of *array*, whose first key is number *num_before*."""
     pa = _pyarrow()
     kind = array.type
+    if pa.types.is_integer(kind):
+        numbers = array.to_numpy()
+        return number_batch(numbers, num_before)
     buffers = array.buffers()
     first, count = array.offset, len(array)
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_integer(kind):
+    if pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width
         rows = _bytes_of(buffers[1])[first * width : (first + count) * width]
-        return RowsBatch(rows, width, count, "bytes")
+        return RowsBatch(rows, width, count, "bytes", num_before)
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     size = 8 if large else 4
     offsets = _bytes_of(buffers[1])[first * size : (first + count + 1) * size]
-    return OffsetsBatch(_bytes_of(buffers[2]), offsets or bytes(size), size)
+    return OffsetsBatch(_bytes_of(buffers[2]), offsets or bytes(size), size, num_before)
 
 
 def _bytes_of(buffer: pa.Buffer | None) -> memoryview:

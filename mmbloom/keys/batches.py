@@ -1,7 +1,8 @@
 """Any batch of keys -> pieces for the engine.
 
-A piece that can hold a bad key (a list, NumPy text) is never split, so that hashing it tells about every key before any is
-added. What cannot fail (numbers, bytes, Arrow data) is cut into pieces of PIECE_KEYS, to bound the memory for hashes.
+A piece that can hold a bad key (a list, NumPy text) is never split, so that hashing it tells about
+every key before any is added. What cannot fail (numbers, bytes, Arrow data) is cut into pieces of
+PIECE_KEYS, to bound the memory for hashes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mmbloom.engine import LinesBatch, OffsetsBatch
 
     Batch = ObjectBatch | RowsBatch | OffsetsBatch | LinesBatch
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 Nulls = Literal["raise", "skip"]
 
@@ -27,9 +29,10 @@ PIECE_KEYS = 1 << 20
 
 
 class Piece(NamedTuple):
-    """Keys that lie together. Of its *num_rows* rows those where *valid* is False are null and not in *batch*.
+    """Keys that lie together. Of its *num_rows* rows those where *valid* is False are null.
 
-    Of lines of text, *num_rows* is an upper bound: they are not counted before they are read.
+    Null rows are not in *batch*. Of lines of text, *num_rows* is an upper bound: they are not
+    counted before they are read.
     """
 
     batch: Batch
@@ -41,10 +44,12 @@ def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
     """Cut a batch of keys into pieces, in order.
 
     Args:
-        keys: list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype S, U, StringDType, V, object
-            or integer, or of bytes with shape (n, width); any other buffer of such a shape; anything with the Arrow
-            PyCapsule protocol that holds text, binary or integers.
-        nulls: what an Arrow null does: "raise", or "skip" (it is not added, and looked up it is False).
+        keys: list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype S, U,
+            StringDType, V, object or integer, or of bytes with shape (n, width); any other buffer
+            of such a shape; anything with the Arrow PyCapsule protocol that holds text, binary or
+            integers.
+        nulls: what an Arrow null does: "raise", or "skip" (it is not added, and looked up it is
+            False).
 
     Raises:
         KeyTypeError: *keys* is one key, or no batch of keys.
@@ -57,10 +62,10 @@ def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
     if isinstance(keys, (list, tuple)):
         return iter([Piece(ObjectBatch(keys), len(keys))])
     if isinstance(keys, (str, bytes, bytearray)):
-        name = type(keys).__name__
-        raise KeyTypeError(f"keys: one {name} is a key, not a batch: pass [key], or call add() or `in`")
+        what = f"one {type(keys).__name__} is a key, not a batch"
+        raise KeyTypeError(f"keys: {what}: pass [key], or call add() or `in`")
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-        from mmbloom.keys.arrow import arrow_pieces  # noqa: PLC0415 - pyarrow loads only when used
+        from mmbloom.keys.arrow import arrow_pieces
 
         return arrow_pieces(keys, nulls)
     if hasattr(keys, "__array_interface__") or _has_buffer(keys):
@@ -83,64 +88,76 @@ def _has_buffer(keys: object) -> bool:
 
 def _iterator_pieces(iterator: Iterable[object]) -> Iterator[Piece]:
     iterator = iter(iterator)
+    first = 0
     while chunk := list(islice(iterator, PIECE_KEYS)):
-        yield Piece(ObjectBatch(chunk), len(chunk))
+        yield Piece(ObjectBatch(chunk, first), len(chunk))
+        first += len(chunk)
 
 
 def _array_pieces(keys: object) -> Iterator[Piece]:
     """Pieces of a NumPy array, or of a buffer seen as one."""
-    import numpy as np  # noqa: PLC0415 - loads only when used
+    import numpy as np
 
+    if isinstance(keys, np.ndarray) and hasattr(keys, "mask"):  # np.ma is slow to load
+        raise KeyTypeError("keys: a masked array: pass .compressed(), the keys that are there")
     array = np.asarray(keys)
-    if array.ndim == 2 and array.dtype.kind in "uSV" and array.dtype.itemsize == 1:  # noqa: PLR2004 - (n, width)
-        return _row_pieces(np.ascontiguousarray(array), array.shape[1], len(array), "bytes")
+    kind = array.dtype.kind
+    is_matrix = array.ndim == 2 and kind in "uSV" and array.dtype.itemsize == 1  # noqa: PLR2004
+    if is_matrix:
+        return _row_pieces(np.ascontiguousarray(array), array.shape[1], "bytes")
     if array.ndim != 1:
         shape = "x".join(map(str, array.shape)) or "no dimension"
-        raise KeyTypeError(
-            f"keys: expected a 1-d array, or bytes of shape (n, width); found {shape} of {array.dtype}"
-        )
-    if array.dtype.kind == "O" or array.dtype.kind == "T":
-        return iter([Piece(ObjectBatch(array.tolist()), len(array))])
-    return _typed_pieces(array)
-
-
-def _typed_pieces(array: np.ndarray[Any, Any]) -> Iterator[Piece]:
-    import numpy as np  # noqa: PLC0415 - loads only when used
-
-    kind = array.dtype.kind
+        rule = "expected a 1-d array, or bytes of shape (n, width)"
+        raise KeyTypeError(f"keys: {rule}; found {shape} of {array.dtype}")
     width = array.dtype.itemsize
+    if kind in "OT":
+        return iter([Piece(ObjectBatch(array.tolist()), len(array))])
     if kind in "iu" and width > 1:
-        wide = "<i8" if kind == "i" else "<u8"
-        chunks = (array[i : i + PIECE_KEYS] for i in range(0, len(array), PIECE_KEYS))
-        return (
-            Piece(RowsBatch(_bytes_of(np.ascontiguousarray(chunk, wide)), 8, len(chunk), "bytes"), len(chunk))
-            for chunk in chunks
-        )
+        return _number_pieces(array)
     if kind == "U":
-        data = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-        return iter([Piece(RowsBatch(_bytes_of(data), width, len(array), "ucs4"), len(array))])
-    if kind in "SV":
-        layout = "trimmed" if kind == "S" else "bytes"
-        return _row_pieces(np.ascontiguousarray(array), width, len(array), layout)
+        data = _bytes_of(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+        return iter([Piece(RowsBatch(data, width, len(array), "ucs4"), len(array))])
+    if kind in "SV" and not array.dtype.hasobject:
+        return _row_pieces(
+            np.ascontiguousarray(array), width, "trimmed" if kind == "S" else "bytes"
+        )
+    hint = "text, bytes or integers of 16 bits and more are keys: convert it first"
     if kind in "iu":
-        hint = "single bytes: reshape to (n, width) for keys of bytes, or use astype('int64') for numbers"
-    else:
-        hint = "text, bytes or integers of 16 bits and more are keys: convert it first"
+        what = "single bytes: reshape to (n, width) for keys of bytes"
+        hint = f"{what}, or use astype('int64') for numbers"
     raise KeyTypeError(f"keys: no canonical bytes for an array of {array.dtype}: {hint}")
 
 
-def _row_pieces(array: np.ndarray[Any, Any], width: int, num_rows: int, layout: str) -> Iterator[Piece]:
+def _number_pieces(array: Array) -> Iterator[Piece]:
+    for first in range(0, len(array), PIECE_KEYS):
+        chunk = array[first : first + PIECE_KEYS]
+        yield Piece(number_batch(chunk, first), len(chunk))
+
+
+def number_batch(array: Array, first: int) -> RowsBatch:
+    """Return a 1-d array of integers as keys: 8 bytes each, little-endian, like ``int_key``.
+
+    *first* is the number of its first key, for error messages.
+    """
+    import numpy as np
+
+    numbers = np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8")
+    return RowsBatch(_bytes_of(numbers), 8, len(numbers), "bytes", first)
+
+
+def _row_pieces(array: Array, width: int, kind: str) -> Iterator[Piece]:
+    """Pieces of a contiguous array with *width* bytes a row."""
     data = _bytes_of(array)
-    for first in range(0, num_rows, PIECE_KEYS):
-        count = min(PIECE_KEYS, num_rows - first)
+    for first in range(0, len(array), PIECE_KEYS):
+        count = min(PIECE_KEYS, len(array) - first)
         rows = data[first * width : (first + count) * width]
-        yield Piece(RowsBatch(rows, width, count, layout), count)
+        yield Piece(RowsBatch(rows, width, count, kind, first), count)
 
 
-def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+def _bytes_of(array: Array) -> memoryview:
     """Return the bytes of a contiguous array, which stays alive with them."""
-    import numpy as np  # noqa: PLC0415 - loads only when used
+    import numpy as np
 
     if array.nbytes == 0:
         return memoryview(b"")
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data

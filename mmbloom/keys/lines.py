@@ -1,6 +1,7 @@
 """Streams of text -> batches of lines.
 
-A list is read in blocks; a block ends with a whole line, so that the engine can cut it without knowing of the next one.
+A list is read in blocks; a block ends with a whole line, so that the engine can cut it without
+knowing of the next one.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mmbloom.engine import LinesBatch, select_lines
-from mmbloom.errors import ParameterError, SourceError
+from mmbloom.errors import ParameterError, ParameterTypeError, SourceError
 from mmbloom.keys.batches import Piece
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 30
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ByteStream(Protocol):
@@ -28,7 +31,7 @@ class ByteStream(Protocol):
 
 
 class LineFormat(NamedTuple):
-    """Which part of a line is the key: *field* (from 1) between *delimiter* bytes, or with field 0 the whole line."""
+    """Which part of a line is the key: *field*, from 1, between *delimiter* bytes; 0: all of it."""
 
     delimiter: int = 0
     field: int = 0
@@ -45,7 +48,10 @@ class Lines(NamedTuple):
         yield Piece(self.batch, len(self.batch))
 
     def select(self, flags: Buffer, *, wanted: bool = True) -> bytearray:
-        """Return the lines whose flag is *wanted*, each with its LF; flags as contains_many() answers, one a key."""
+        """Return the lines whose flag is *wanted*, each with its LF.
+
+        *flags* are as contains_many() answers, one a key.
+        """
         return select_lines(self.data, memoryview(flags).cast("B"), wanted)
 
 
@@ -53,52 +59,71 @@ def line_format(delimiter: str | None, field: int | None) -> LineFormat:
     """Return the format that a user asked for: a delimiter alone means its first field.
 
     Raises:
-        ParameterError: the delimiter is not one ASCII character, or the field is below 1 or given without delimiter.
+        ParameterError: the delimiter is not one ASCII character, or the field is below 1 or given
+            without delimiter. ParameterTypeError: no str, no int.
     """
     if delimiter is None:
         if field is not None:
-            raise ParameterError("field", "a delimiter beside it", field, "for instance ':' or a tab")
+            hint = "for instance ':' or a tab"
+            raise ParameterError("field", "a delimiter beside it", field, hint)
         return LineFormat()
+    if not isinstance(delimiter, str):
+        raise ParameterTypeError("delimiter", "a str", delimiter)
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in "\r\n":
-        raise ParameterError("delimiter", "one ASCII character that does not end a line", delimiter)
+        rule = "one ASCII character that does not end a line"
+        raise ParameterError("delimiter", rule, delimiter)
     number = 1 if field is None else field
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ParameterTypeError("field", "an int", number)
     if number < 1:
         raise ParameterError("field", "1 or more", number)
     return LineFormat(ord(delimiter), number)
 
 
 def read_lines(stream: ByteStream, name: str, form: LineFormat) -> Iterator[Lines]:
-    """Cut *stream* into blocks of whole lines.
+    """Cut *stream* into blocks of whole lines. A UTF-8 byte order mark is no part of a key.
 
     Raises:
-        SourceError: the list is binary (a NUL byte in its first block), UTF-16, or one line takes more than 1 GiB.
+        SourceError: the list is binary (a NUL byte in its first block), UTF-16, or one line takes
+            more than 1 GiB.
     """
-    rest = b""
     first_line = 1
-    while True:
-        data = stream.read(BLOCK_BYTES)
-        if first_line == 1 and not rest:
-            _refuse_binary(data, name)
+    unfinished: list[bytes] = []  # a line in pieces: joined once, however long it grows
+    unfinished_bytes = 0
+    for data in _blocks(stream, name):
         end = data.rfind(b"\n") + 1
-        if end == 0 and data:
-            rest += data
-            if len(rest) > LONGEST_LINE_BYTES:
-                raise SourceError(f"{name}, line {first_line}: longer than {LONGEST_LINE_BYTES} bytes: is it a list?")
-            continue
-        lines = rest + data[:end]
-        rest = data[end:]
-        if lines:
-            yield Lines(lines, LinesBatch(lines, name, first_line, form.delimiter, form.field))
+        if end:
+            lines = b"".join([*unfinished, data[:end]])
+            yield _lines(lines, name, first_line, form)
             first_line += lines.count(b"\n")
-        if not data:
-            return
+            unfinished, unfinished_bytes = [], 0
+        unfinished.append(data[end:])
+        unfinished_bytes += len(data) - end
+        if unfinished_bytes > LONGEST_LINE_BYTES:
+            what = f"longer than {LONGEST_LINE_BYTES} bytes"
+            raise SourceError(f"{name}, line {first_line}: {what}: is it a list?")
+    if unfinished_bytes:
+        yield _lines(b"".join(unfinished), name, first_line, form)
+
+
+def _lines(data: bytes, name: str, first_line: int, form: LineFormat) -> Lines:
+    return Lines(data, LinesBatch(data, name, first_line, form.delimiter, form.field))
+
+
+def _blocks(stream: ByteStream, name: str) -> Iterator[bytes]:
+    data = stream.read(BLOCK_BYTES)
+    _refuse_binary(data, name)
+    yield data.removeprefix(UTF8_MARK)
+    while data := stream.read(BLOCK_BYTES):
+        yield data
 
 
 def _refuse_binary(data: bytes, name: str) -> None:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise SourceError(f"{name}: UTF-16 text: convert it first, for instance with iconv -f UTF-16 -t UTF-8")
-    if b"\0" in data:
-        offset = data.index(b"\0")
+    if data.startswith(UTF16_MARKS):
+        hint = "for instance with iconv -f UTF-16 -t UTF-8"
+        raise SourceError(f"{name}: UTF-16 text: convert it first, {hint}")
+    offset = data.find(b"\0")
+    if offset >= 0:
         raise SourceError(
             f"{name}: binary: a NUL byte at offset {offset}. A list holds one key a line, as text; "
             "for binary keys use the Python interface"

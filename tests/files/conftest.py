@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -98,7 +99,7 @@ def in_child(act: Callable[[], object]) -> int:
     if pid == 0:
         try:
             act()
-        except BaseException:  # noqa: BLE001 - the parent needs the exit code, the reader the text
+        except BaseException:  # noqa: BLE001 - the parent needs the code, the reader the text
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -111,7 +112,7 @@ def killed_at_each_step(act: Callable[[], object]) -> Iterator[int]:
     Yields the exit code after each, the last time 0, for the caller to look at what is left.
     """
     for fatal in range(1, 1000):
-        code = in_child(lambda: (_die_at(fatal), act()))  # noqa: B023 - called at once
+        code = in_child(partial(_die_at, fatal, act))
         yield code
         if code == 0:
             return
@@ -119,7 +120,7 @@ def killed_at_each_step(act: Callable[[], object]) -> Iterator[int]:
     pytest.fail("the child never came to its end")
 
 
-def _die_at(fatal: int) -> None:
+def _die_at(fatal: int, act: Callable[[], object]) -> None:
     counter = iter(range(1, 1000))
 
     def dying(real: Callable[..., object]) -> Callable[..., object]:
@@ -132,6 +133,7 @@ def _die_at(fatal: int) -> None:
 
     for name in STEPS:
         setattr(os, name, dying(getattr(os, name)))
+    act()
 
 
 class Held(NamedTuple):

@@ -149,7 +149,7 @@ def test_a_forked_child_that_closes_or_exits_does_not_unlock_its_parent(writable
     """A flock is shared with a child; unlocking there would unlock here."""
     with WritableFile.open(writable) as file:
         assert in_child(file.close) == 0
-        assert in_child(file._claim._lock.release) == 0  # noqa: SLF001 - what an exit hook may do
+        assert in_child(file._claim._lock.release) == 0
         assert in_child(gc.collect) == 0
         with pytest.raises(LockHeldError):
             WritableFile.open(writable)
@@ -241,7 +241,7 @@ def test_a_file_replaced_between_open_and_lock_is_opened_again(
 
     def lock_late(fd: int) -> bool:
         if others:
-            os.replace(others.pop(), writable)  # noqa: PTH105 - the call that builders make
+            os.replace(others.pop(), writable)
         return try_flock(fd)
 
     monkeypatch.setattr("mmbloom.files.claim.try_flock", lock_late)
@@ -258,7 +258,7 @@ def test_a_file_replaced_again_and_again_is_given_up(
     """Not an endless loop."""
 
     def lock_late(fd: int) -> bool:
-        os.replace(make_file("b.mmb"), writable)  # noqa: PTH105 - as above
+        os.replace(make_file("b.mmb"), writable)
         return try_flock(fd)
 
     monkeypatch.setattr("mmbloom.files.claim.try_flock", lock_late)

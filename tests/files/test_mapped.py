@@ -8,17 +8,13 @@ import hashlib
 import mmap
 import os
 import signal
-import struct
 from typing import TYPE_CHECKING, Never
 
 import pytest
 from conftest import PAYLOAD, held_now, in_child, names_in
 
-from mmbloom.errors import ClosedError, FormatError, ParameterError, TruncatedError
-from mmbloom.files.advice import advise
-from mmbloom.files.mapped import MappedFile, identity_of, map_file, read_page
-from mmbloom.files.writable import WritableFile
-from mmbloom.format.status import Status
+from mmbloom.errors import ClosedError, FormatError, TruncatedError
+from mmbloom.files.mapped import MappedFile, identity_of, map_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,23 +148,6 @@ def test_600_opens_leave_no_descriptor_and_no_map(sealed: Path) -> None:
     assert held_now() == before
 
 
-def test_a_failing_advice_leaves_nothing_open(
-    sealed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The map exists already when it is advised."""
-
-    def fail(_map: object, _advice: object) -> Never:
-        raise OSError(errno.ENOMEM, "Cannot allocate memory")
-
-    before = held_now()
-    monkeypatch.setattr("mmbloom.files.mapped.advise", fail)
-    with pytest.raises(OSError, match="Cannot allocate") as caught:
-        MappedFile.open(sealed)
-
-    assert caught.value.filename == str(sealed)
-    assert held_now() == before
-
-
 def test_one_open_file_costs_one_descriptor(sealed: Path) -> None:
     """A service opens hundreds of filters."""
     before = held_now().num_descriptors
@@ -208,7 +187,7 @@ def test_a_payload_that_is_still_held_outlives_close(sealed: Path) -> None:
 def test_the_map_is_of_the_file_that_was_opened(sealed: Path, make_file: MakeFile) -> None:
     """E3: after a rename over its path the reader has the old file, and can tell."""
     with MappedFile.open(sealed) as mapped:
-        os.replace(make_file("other.mmb"), sealed)  # noqa: PTH105 - the call that builders make
+        os.replace(make_file("other.mmb"), sealed)
         assert bytes(mapped.payload) == PAYLOAD
         mapped.check_length()
         assert identity_of(sealed) != mapped.identity
@@ -237,136 +216,6 @@ def test_touching_what_was_cut_kills_the_process_as_documented(sealed: Path) -> 
 
     assert in_child(touch) == -signal.SIGBUS
     assert "SIGBUS" in str(MappedFile.__doc__)
-
-
-def test_a_preload_from_a_bad_disk_is_an_io_error(
-    sealed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """EFAULT from the kernel means a SIGBUS avoided; with the length unchanged it is the disk."""
-
-    def unreadable(_map: object, _advice: object) -> Never:
-        raise OSError(errno.EFAULT, "Bad address")
-
-    with MappedFile.open(sealed) as mapped:
-        monkeypatch.setattr("mmbloom.files.mapped.advise", unreadable)
-        with pytest.raises(OSError, match="Input/output") as caught:
-            mapped.advise("preload")
-
-    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(sealed))
-
-
-def test_an_older_kernel_preloads_in_the_background(
-    sealed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MADV_POPULATE_READ is of Linux 5.14; EINVAL before."""
-    monkeypatch.setattr("mmbloom.files.advice._MADV_POPULATE_READ", 9999)
-    with MappedFile.open(sealed, "preload") as mapped:
-        assert bytes(mapped.payload) == PAYLOAD
-
-
-def test_any_other_advice_is_refused_before_the_file_is_opened(sealed: Path) -> None:
-    """A misspelt advice is an error, not the default."""
-    with pytest.raises(ParameterError, match="advice: expected one of normal, random"):
-        MappedFile.open(sealed, "sequential")
-    with pytest.raises(ParameterError, match="advice"):
-        MappedFile.open(sealed).advise("fast")
-
-
-def test_advice_may_change_and_pages_may_be_asked_for(sealed: Path) -> None:
-    """Preload after random must not populate page by page, so normal comes between."""
-    with MappedFile.open(sealed, "random") as mapped:
-        mapped.advise("preload")
-        mapped.advise("normal")
-        mapped.start_reading([0, 1, 3])
-        mapped.start_reading(iter(()))
-        assert bytes(mapped.payload) == PAYLOAD
-
-
-def test_preload_populates_before_it_sets_random() -> None:
-    """The other order took 38 s for 1.2 GB instead of 0.4."""
-    calls = []
-
-    class Map:
-        def madvise(self, option: int, *_range: object) -> None:
-            calls.append(option)
-
-        def __len__(self) -> int:
-            return 100 << 20
-
-    advise(Map(), "preload")
-
-    assert calls == [mmap.MADV_NORMAL, 22, 22, mmap.MADV_RANDOM]
-
-
-def torn(page: bytes, *slots: int) -> bytes:
-    """Return *page* with the checksums of *slots* wrong."""
-    damaged = bytearray(page)
-    for slot in slots:
-        damaged[512 * (slot + 1) + 504] ^= 1
-    return bytes(damaged)
-
-
-def test_slots_that_a_writer_is_writing_are_read_again(
-    header: Header, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both slots torn in one read is a writer at work; the next read is whole."""
-    pauses = []
-    monkeypatch.setattr("time.sleep", pauses.append)
-    page = header.pack(Status(keys_added=7))
-    pages = iter([torn(page, 0, 1), torn(page, 0, 1), page])
-
-    found = read_page(lambda: (next(pages), header.file_bytes), "a.mmb")
-
-    assert found.status.keys_added == 7
-    assert pauses == [0.001, 0.001]
-
-
-def test_slots_that_stay_bad_are_an_error_after_five_reads(
-    header: Header, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is damage then."""
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    page = torn(header.pack(Status()), 0, 1)
-    reads = []
-    with pytest.raises(FormatError, match="slot_checksum"):
-        read_page(lambda: (reads.append(1) or page, header.file_bytes), "a.mmb")
-
-    assert len(reads) == 5
-
-
-def test_other_damage_is_an_error_at_once(header: Header) -> None:
-    """Only the slots change after the file was made, so nothing else is worth a second look."""
-    page = bytearray(header.pack(Status()))
-    struct.pack_into("<Q", page, 128, 5)
-    reads = []
-    with pytest.raises(FormatError):
-        read_page(lambda: (reads.append(1) or bytes(page), header.file_bytes), "a.mmb")
-
-    assert len(reads) == 1
-
-
-def test_a_reader_beside_a_writer_never_meets_an_error(writable: Path) -> None:
-    """G1: 500 opens while a child writes slots as fast as it can."""
-
-    def write_for_ever() -> None:
-        with WritableFile.open(writable) as file:
-            while True:
-                file.write_status(file.status._replace(keys_added=file.status.keys_added + 1))
-
-    pid = os.fork()
-    if pid == 0:
-        try:
-            write_for_ever()
-        finally:
-            os._exit(1)
-    try:
-        for _ in range(500):
-            with MappedFile.open(writable) as mapped:
-                assert bytes(mapped.payload[:64]) == PAYLOAD[:64]
-                assert mapped.read_status().keys_added >= mapped.status.keys_added
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 def test_a_file_cut_between_check_and_map_is_truncated(sealed: Path, header: Header) -> None:

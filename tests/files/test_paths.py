@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from conftest import MakeFile
 
+    from mmbloom.files.paths import FilePath
+
 
 @pytest.mark.parametrize(
     "path",
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
         pytest.param(Path("a.mmb"), id="pathlib"),
     ],
 )
-def test_every_path_type_becomes_the_same_str(path: Any) -> None:
+def test_every_path_type_becomes_the_same_str(path: FilePath) -> None:
     """R14: str, bytes and os.PathLike are all paths."""
     assert path_text(path) == "a.mmb"
 
@@ -44,7 +46,7 @@ def test_bytes_that_are_no_utf8_name_their_file(make_file: MakeFile, tmp_path: P
 
 
 @pytest.mark.parametrize("path", [3, None, 1.5, True, ["a.mmb"]])
-def test_what_is_no_path_is_refused_by_type(path: Any) -> None:
+def test_what_is_no_path_is_refused_by_type(path: FilePath) -> None:
     """An int is no descriptor here: closing somebody's descriptor would be worse than an error."""
     with pytest.raises(ParameterTypeError, match=r"path: expected a str, bytes or os\.PathLike"):
         path_text(path)

@@ -120,7 +120,7 @@ def test_a_directory_as_path_is_refused_as_one(
     """Before any work is done."""
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError):
-        build(os.path.join(tmp_path, name), if_exists=if_exists)  # noqa: PTH118 - keeps the slash
+        build(os.path.join(tmp_path, name), if_exists=if_exists)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

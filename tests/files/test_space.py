@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def _run(command: list[str]) -> int:
-    return subprocess.run(command, check=False, capture_output=True).returncode  # noqa: S603
+    return subprocess.run(command, check=False, capture_output=True).returncode  # noqa: S603 - mount
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ def positions(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> 
     lines = 64 * block + (fraction >> 59), 64 * block + 32 + (fraction >> 54 & 31)
     for i in range(num_probes):
         if layout == 1:
-            bits.append(x * num_bits >> 64)
-            x, y, z = x + y & LOW64, y + z & LOW64, z + GOLDEN64 & LOW64
+            bits.append(((x ^ x >> 32) * GOLDEN64 & LOW64) * num_bits >> 64)
+            x, y, z = x + y + z & LOW64, y + z & LOW64, z + GOLDEN64 & LOW64
         else:
             line, half, j = (block, i // 8, i) if layout == 2 else (lines[i % 2], i % 2, i // 2)
             mixed = (lo >> 32 * half & 0xFFFFFFFF) * GOLDEN32**j + (j + 1) * GOLDEN32 & 0xFFFFFFFF

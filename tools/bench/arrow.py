@@ -1,7 +1,7 @@
 """arrow: contains_many from Arrow on a filter far larger than the caches, against the floor.
 
-The filters are full ones, saved by mmbloom and in the page cache. The floor is measured on the file
-of the first layout, in the same rounds.
+The filters are as dense as full ones (sized.py), and in the page cache. The floor is measured on
+the file of the first layout, in the same rounds.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import re
@@ -41,6 +42,7 @@ def machine_card() -> dict[str, object]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "compiler": _compiler(),
         "load_before": round(os.getloadavg()[0], 2),
+        "mmbloom_engine": _engine(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
 
@@ -60,6 +62,16 @@ def _first(pattern: str, text: str) -> str:
 def _compiler() -> str:
     shown = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False)
     return shown.stdout.partition("\n")[0]
+
+
+def _engine() -> str:
+    """Return "kernel", or "python" where no C kernel was compiled: figures of another kind."""
+    try:
+        return str(importlib.import_module("mmbloom").ENGINE)
+    except ModuleNotFoundError as exc:
+        if exc.name != "mmbloom":
+            raise
+        return "not installed"
 
 
 def _version(package: str) -> str:

@@ -31,17 +31,19 @@ static inline uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-static inline uint64_t hash_of(const uint8_t *data, const int32_t *offsets, size_t i) {
+/* The seed comes from the caller, as a filter's comes from its file: the compiler must not know it. */
+static inline uint64_t hash_of(const uint8_t *data, const int32_t *offsets, size_t i, uint64_t seed) {
     const size_t num_bytes = (size_t)(offsets[i + 1] - offsets[i]);
-    return XXH3_128bits_withSeed(data + offsets[i], num_bytes, 0).high64;
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(data + offsets[i], num_bytes, seed);
+    return hash.high64 ^ hash.low64; /* a filter needs both halves */
 }
 
 /* Hash num_keys keys laid out as in an Arrow string array (int32 offsets, num_keys + 1 of them). */
-uint64_t floor_hash(const uint8_t *data, const int32_t *offsets, size_t num_keys) {
+uint64_t floor_hash(const uint8_t *data, const int32_t *offsets, size_t num_keys, uint64_t seed) {
     uint64_t sum = 0;
     for (size_t i = 0; i < num_keys; i++) {
         if (i + KEYS_AHEAD < num_keys) __builtin_prefetch(data + offsets[i + KEYS_AHEAD]);
-        sum += hash_of(data, offsets, i);
+        sum += hash_of(data, offsets, i, seed);
     }
     return sum;
 }
@@ -63,7 +65,7 @@ uint64_t floor_lines(const uint8_t *map, uint64_t num_lines, size_t num_reads, s
    in a virtual machine is two walks deep, and the hashes wait behind it. Measured on such a machine,
    ns a key: 25 as below, 60 to 100 with the prefetch in the loop that hashes. */
 uint64_t floor_fused(const uint8_t *data, const int32_t *offsets, size_t num_keys, const uint8_t *map,
-                     uint64_t num_lines, size_t lines_ahead) {
+                     uint64_t num_lines, size_t lines_ahead, uint64_t seed) {
     uint64_t sum = 0;
     const uint8_t *lines[CHUNK_KEYS];
     for (size_t start = 0; start < num_keys; start += CHUNK_KEYS) {
@@ -72,7 +74,7 @@ uint64_t floor_fused(const uint8_t *data, const int32_t *offsets, size_t num_key
         for (size_t i = 0; i < chunk; i++) {
             const size_t key = start + i;
             if (key + KEYS_AHEAD < num_keys) __builtin_prefetch(data + offsets[key + KEYS_AHEAD]);
-            lines[i] = map + LINE_BYTES * line_of(hash_of(data, offsets, key), num_lines);
+            lines[i] = map + LINE_BYTES * line_of(hash_of(data, offsets, key, seed), num_lines);
         }
         for (size_t i = 0; i < chunk; i++) {
             if (i + lines_ahead < chunk) __builtin_prefetch(lines[i + lines_ahead]);

@@ -7,7 +7,6 @@ import mmap
 import subprocess
 import tempfile
 from pathlib import Path
-from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +28,9 @@ HEADER_FOLDERS = (
 )
 _ADDRESS, _SIZE, _COUNT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
 _SIGNATURES = {
-    "floor_hash": [_ADDRESS, _ADDRESS, _SIZE],
+    "floor_hash": [_ADDRESS, _ADDRESS, _SIZE, _COUNT],
     "floor_lines": [_ADDRESS, _COUNT, _SIZE, _SIZE, _COUNT],
-    "floor_fused": [_ADDRESS, _ADDRESS, _SIZE, _ADDRESS, _COUNT, _SIZE],
+    "floor_fused": [_ADDRESS, _ADDRESS, _SIZE, _ADDRESS, _COUNT, _SIZE, _COUNT],
 }
 
 
@@ -76,7 +75,9 @@ class Floor:
         loops, payload, num_lines = self._loops, self._payload, self._num_lines
 
         def hashes() -> float:
-            return once(lambda: loops.floor_hash(data.address, offsets.address, num_keys), num_keys)
+            return once(
+                lambda: loops.floor_hash(data.address, offsets.address, num_keys, 0), num_keys
+            )
 
         def lines(ahead: int) -> float:
             self._seed += num_keys  # other lines each time, as other keys would name
@@ -86,9 +87,12 @@ class Floor:
             )
 
         def both(ahead: int) -> float:
-            start = perf_counter_ns()
-            loops.floor_fused(data.address, offsets.address, num_keys, payload, num_lines, ahead)
-            return (perf_counter_ns() - start) / num_keys
+            return once(
+                lambda: loops.floor_fused(
+                    data.address, offsets.address, num_keys, payload, num_lines, ahead, 0
+                ),
+                num_keys,
+            )
 
         line_ahead = _best(lines)
         both_ahead = _best(both)

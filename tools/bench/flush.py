@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> list[Table]:
     rows, targets = [], []
     for layout in ("line", "page", "classic"):
         path = options.folder / f"{layout}.mmb"
-        sized.random(path, payload_bytes, layout, [])
+        sized.full(path, payload_bytes, layout)
         with mmbloom.open_writable(path) as writable:
             rows.append(
                 _measured(f"mmbloom {layout}", path, _add_each(writable, keys), writable.flush)
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> list[Table]:
             rows.append(_plain_map(path))
         path.unlink()
     note = (
-        f"{NUM_ADDS} adds, one call each, then flush. by disk: what the block device wrote meanwhile,"
-        " for anybody, with a sync at either end. charged: write_bytes of /proc/self/io, which counts"
-        " the whole folio of the page cache for each byte that changes in it."
+        f"{NUM_ADDS} adds, one call each, then flush. by disk: what the block device wrote"
+        " meanwhile, for anybody, with a sync at either end. charged: write_bytes of /proc/self/io,"
+        " which counts the whole folio of the page cache for each byte that changes in it."
     )
     columns = ["MB written by disk", "MB charged to process", "us per add", "flush ms"]
     title = f"{NUM_ADDS} scattered adds to a file of {payload_bytes / 1e6:.0f} MB"
@@ -105,7 +105,7 @@ def _measured(label: str, path: Path, adds: Callable[[], None], flush: Callable[
 
 
 def _target(layout: str, row: Row) -> Target:
-    # A file system without a disk of its own (a container's overlay) leaves only the charge to judge.
+    # A file system without a disk of its own (an overlay) leaves only the charge to judge.
     by_disk, charged = row.cells["MB written by disk"], row.cells["MB charged to process"]
     megabytes = by_disk if isinstance(by_disk, float) else charged
     assert isinstance(megabytes, float)  # noqa: S101 -- as _measured leaves it

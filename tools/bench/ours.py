@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import mmbloom
 
-from .peers import Handle
+from .peers import Handle, Library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def _handle(raw: Any) -> Handle:  # noqa: ANN401 -- add takes str or bytes, Hand
     )
 
 
-class InMemory:
+class InMemory(Library):
     """BloomFilter.in_memory."""
 
     ours, writes, reads, remembers_hashes = True, True, True, False
@@ -43,6 +43,14 @@ class InMemory:
 
     def create(self, _path: Path, capacity: int, fpr: float, _key_type: type) -> Handle:
         made = mmbloom.BloomFilter.in_memory(capacity=capacity, fpr=fpr, layout=self.layout)
+        return _handle(made)
+
+    def leave_empty(self, path: Path, capacity: int, fpr: float) -> Handle:
+        # Not save: that seals the file, and its checksums would refuse other bits. Overfill: a copy
+        # estimates its count from the bits, and these will say that the filter is full.
+        made = mmbloom.BloomFilter.create(
+            path, capacity=capacity, fpr=fpr, layout=self.layout, overfill=True
+        )
         return _handle(made)
 
     def save(self, handle: Handle, path: Path) -> None:

@@ -65,8 +65,14 @@ class Library(Protocol):
     def load(self, path: Path, key_type: type) -> Handle:
         """Open what save left."""
 
+    def leave_empty(self, path: Path, capacity: int, fpr: float) -> Handle:
+        """Leave an empty filter in *path*, whose bits may be overwritten, and return it."""
+        handle = self.create(path.with_suffix(".made"), capacity, fpr, str)
+        self.save(handle, path)
+        return handle
 
-class Abloom:
+
+class Abloom(Library):
     """abloom with serializable=True: a split block filter, hashed by XXH64."""
 
     label = "abloom"
@@ -96,7 +102,7 @@ def opened(path):
         return Handle(raw, raw.add, raw.update, None, None, raw.bit_count, raw.k)
 
 
-class Rbloom:
+class Rbloom(Library):
     """rbloom with a persistable hash: XXH3-128 of the bytes, as the signed number it asks for."""
 
     label = "rbloom, XXH3 hash_func"
@@ -143,7 +149,7 @@ def opened(path):
         return Handle(raw, raw.add, raw.update, None, None, raw.size_in_bits, num_probes)
 
 
-class Fastbloom:
+class Fastbloom(Library):
     """fastbloom-rs: its Rust class itself; the Python class around it adds a call a key."""
 
     label = "fastbloom-rs"
@@ -183,7 +189,7 @@ def opened(path):
         )
 
 
-class Pybloomfiltermmap3:
+class Pybloomfiltermmap3(Library):
     """pybloomfiltermmap3: a mapped file, as it is meant to be used."""
 
     label = "pybloomfiltermmap3"
@@ -214,7 +220,7 @@ def opened(path):
         return Handle(raw, raw.add, raw.update, None, None, raw.num_bits, raw.num_hashes, raw.close)
 
 
-class PythonSet:
+class PythonSet(Library):
     """Python's set: no false positive, no file, and the keys themselves in memory."""
 
     label = "set"

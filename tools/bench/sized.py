@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import mmbloom
-import numpy as np
 
 from . import random_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-
-    import pyarrow as pa
 
 FPR = 0.01
 PAYLOAD_OFFSET = 4096
-# 64 MB of integers at a time: no batch is large against the filter.
-_FILLER_BATCH = 8_000_000
 
 
 def capacity_for(payload_bytes: int, layout: str) -> int:
@@ -34,23 +28,15 @@ def payload_bytes_of(num_bits: int) -> int:
     return -(-num_bits // 512) * 64
 
 
-def full(path: Path, payload_bytes: int, layout: str, keys: pa.Array) -> None:
-    """Build a filter that holds *keys* and integers up to its capacity, and save it."""
-    capacity = capacity_for(payload_bytes, layout)
-    filler = capacity - len(keys)
-    with mmbloom.BloomFilter.in_memory(capacity=capacity, fpr=FPR, layout=layout) as made:
-        made.update(keys)
-        for start in range(0, filler, _FILLER_BATCH):
-            stop = min(start + _FILLER_BATCH, filler)
-            made.update(np.arange(start, stop, dtype=np.int64))
-        made.save(path)
+def full(path: Path, payload_bytes: int, layout: str, keys: object = ()) -> None:
+    """Make a file as dense as a full filter of that size, and add *keys*, any batch, to it.
 
-
-def random(path: Path, payload_bytes: int, layout: str, keys: Iterable[str]) -> None:
-    """Make a file whose payload is random bits, half of them set, and add *keys* to it."""
+    The density is random bits, not keys: adding a thousand million takes minutes.
+    """
     capacity = capacity_for(payload_bytes, layout)
     with mmbloom.BloomFilter.create(path, capacity=capacity, fpr=FPR, layout=layout) as made:
-        num_bits = made.num_bits
-    random_payload.fill(path, PAYLOAD_OFFSET, payload_bytes_of(num_bits), 0.5)
+        num_bits, num_probes = made.num_bits, made.num_probes
+    density = FPR ** (1 / num_probes)
+    random_payload.fill(path, PAYLOAD_OFFSET, payload_bytes_of(num_bits), density)
     with mmbloom.open_writable(path) as writable:
-        writable.update(list(keys))
+        writable.update(keys)

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> list[Table]:
     rows, targets = [control], []
     for size in sizes.split(","):
         path = options.folder / f"{size}.mmb"
-        sized.random(path, 1_000_000 * int(size), "line", [])
+        sized.full(path, 1_000_000 * int(size), "line")
         with mmbloom.open(path) as kept:
             jobs = {}
             for name, keys in batches.items():
@@ -73,7 +73,7 @@ def _control(keys: pa.StringArray, repeats: int) -> Row:
 
     def hashes(first: int, count: int) -> Callable[[], object]:
         start = offsets.address + 4 * first  # int32 offsets
-        return lambda: loops.floor_hash(data.address, start, count)
+        return lambda: loops.floor_hash(data.address, start, count, 0)
 
     jobs = {
         1: _in_threads([hashes(0, len(keys))], len(keys)),

@@ -1,0 +1,57 @@
+"""Two filters together: whether they answer alike, how many keys they have in all and in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmbloom.errors import IncompatibleError
+from mmbloom.filters import measure
+
+if TYPE_CHECKING:
+    from mmbloom.filters.facts import FilterFacts
+
+# What must be equal for two filters to answer alike, in the order in which a difference is named.
+IDENTITY = ("layout", "num_bits", "num_probes", "seed", "key_form")
+
+
+def check_compatible(left: FilterFacts, right: FilterFacts) -> None:
+    """Raise IncompatibleError for the first field in which the two filters differ."""
+    for field in IDENTITY:
+        mine, its = getattr(left, field), getattr(right, field)
+        if mine != its:
+            raise IncompatibleError(field, mine, its)
+
+
+def same_identity(left: FilterFacts, right: FilterFacts) -> bool:
+    """Return whether the two filters answer alike for every key once their payloads are equal."""
+    return all(getattr(left, field) == getattr(right, field) for field in IDENTITY)
+
+
+def keys_of_union(left: FilterFacts, right: FilterFacts, union: memoryview) -> int:
+    """Return how many keys the payload *union* of both holds, as far as that can be told.
+
+    What *right* adds is estimated from the bits it adds, and bounded by what the two counted. More
+    than the capacity is answered only if it is more beyond chance (``fewest_keys``), so that a
+    union of as many keys as the capacity is never refused.
+
+    Cost: three passes over the payload.
+    """
+    mine, its = left._count_now(), right._count_now()
+    geometry = left.geometry
+    before = measure.approx_keys(geometry, left._open_payload())
+    added = round(measure.approx_keys(geometry, union) - before)
+    count = min(max(mine + added, mine, its), mine + its)
+    if count > left.capacity >= measure.fewest_keys(geometry, union):
+        return left.capacity
+    return count
+
+
+def keys_of_intersection(left: FilterFacts, right: FilterFacts, common: memoryview) -> int:
+    """Return how many keys set the payload *common*, the bits of both: as many as could be common.
+
+    The share of the keys of *left* that its bits speak for. Cost: two passes over the payload.
+    """
+    geometry, mine = left.geometry, left._count_now()
+    before = measure.approx_keys(geometry, left._open_payload())
+    share = measure.approx_keys(geometry, common) / before if before else 0.0
+    return min(round(mine * share), mine, right._count_now())

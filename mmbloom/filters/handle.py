@@ -1,0 +1,330 @@
+"""The life of an open filter: attached, flushed, sealed, saved, closed, pickled, forked.
+
+Says what is stored when. How it gets to the disk is the business of ``mmbloom.files``; which keys
+are in is that of the kind, which inherits from FilterHandle.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from mmbloom.engine import BloomCore
+from mmbloom.errors import IncompatibleError, ReadOnlyError
+from mmbloom.files.mapped import MappedFile
+from mmbloom.files.memory import map_memory
+from mmbloom.files.writable import WritableFile
+from mmbloom.filters import measure
+from mmbloom.filters.facts import FilterFacts
+from mmbloom.filters.parameters import fresh
+from mmbloom.filters.sealing import sealed_status, table_of, write_sealed
+from mmbloom.format.fields import HEADER, WRITER_OPEN
+from mmbloom.format.header import Header
+from mmbloom.format.status import Status
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mmbloom.files.paths import FilePath
+    from mmbloom.files.publish import IfExists
+
+_NO_PAYLOAD = memoryview(b"")
+_BATCH_PAUSE_SECONDS = 0.0005
+
+
+class FilterHandle(FilterFacts):
+    """One filter while it is open; see BloomFilter."""
+
+    _unwritten: list[tuple[int, int]]  # pages that are changed in memory and not in the file
+    _shrinking: threading.Lock  # held while bits are being cleared
+    _is_orphan = False  # a writer of the process of which this one is a fork
+
+    def __init__(self, *_arguments: object, **_named: object) -> None:
+        """Refuse: whether to make or to open a filter is never guessed."""
+        super().__init__()
+        name = type(self).__name__
+        message = (
+            f"{name}() would have to guess whether to make or to open a filter: use {name}.create("
+            "path, capacity=..., fpr=...), .in_memory(capacity=..., fpr=...), .open(path) or "
+            ".open_writable(path)"
+        )
+        raise TypeError(message)
+
+    @classmethod
+    def _of_memory(cls, header: Header) -> Self:
+        """Return an empty filter in memory."""
+        return cls._blank()._start(header, Status(), None)
+
+    @classmethod
+    def _of_file(cls, storage: MappedFile | WritableFile) -> Self:
+        """Return the filter in a file, which is closed if that fails."""
+        return cls._blank()._start_file(storage)
+
+    @classmethod
+    def _blank(cls) -> Self:
+        blank = cls.__new__(cls)
+        BloomCore.__init__(blank)
+        return blank
+
+    def _start_file(self, storage: MappedFile | WritableFile) -> Self:
+        try:
+            self._start(storage.header, storage.status, storage)
+            self._check_canaries()
+        except BaseException:
+            self._detach()
+            storage.close()
+            raise
+        return self
+
+    def _start(
+        self, header: Header, status: Status, storage: MappedFile | WritableFile | None
+    ) -> Self:
+        self._header, self._status, self._storage = header, status, storage
+        self._unwritten, self._shrinking = [], threading.Lock()
+        # What a path means depends on the folder; the one that counts is that of now.
+        self._absolute_path = "" if storage is None else os.path.abspath(storage.path)
+        payload = map_memory(header.payload_bytes) if storage is None else storage.payload
+        self._payload = memoryview(payload)
+        keys_added = status.keys_added
+        is_writer = isinstance(storage, WritableFile)
+        if is_writer and status.writer_open:  # the last writer died: its count is behind
+            keys_added = max(keys_added, measure.fewest_keys(self.geometry, self._payload))
+        self._attach(
+            self._payload,
+            header.layout,
+            header.num_bits,
+            header.num_probes,
+            header.seed,
+            header.key_form,
+            writable=storage is None or is_writer,
+            write_through=is_writer,
+            keys_added=keys_added,
+            limit=None if header.overfill else header.capacity,
+        )
+        self._canary_hashes = status.canaries
+        if is_writer:
+            _WRITERS[id(self)] = self
+        return self
+
+    # -- to the disk -------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """Return a writable copy in memory.
+
+        Raises:
+            ChecksumError: the file is damaged. A copy would pass the damage on, with new checksums.
+
+        Cost: one pass over the payload; of a sealed file, three.
+        """
+        result = self._of_memory(fresh(self._header))
+        result._combine(self._checked_payload(), "or", self._count_now())
+        result._canary_hashes = result._found(self._canary_hashes)
+        return result
+
+    def save(self, path: FilePath, *, if_exists: IfExists = "raise") -> None:
+        """Write the filter as it is to a new, sealed file, which appears complete or not at all.
+
+        Args:
+            path: where.
+            if_exists: "raise", or "replace" the file that is there; readers of the old one keep it.
+
+        Raises:
+            OSError, NoSpaceError: as create(). ChecksumError: as copy().
+
+        Cost: four passes over the payload, and unless sealed, memory for a copy of it.
+        """
+        if self.sealed:
+            payload = self._checked_payload()
+            header = fresh(self._header)
+            write_sealed(path, header, payload, self._status, if_exists=if_exists)
+            return
+        # The checksums must be those of what is written, even if somebody is adding just now.
+        with self.copy() as still:
+            payload, status = still._open_payload(), still._status_now()
+            write_sealed(path, still._header, payload, status, if_exists=if_exists)
+
+    def flush(self) -> None:
+        """Make all keys added so far, and their count, survive power loss.
+
+        For a filter in memory, or one that is open read-only, there is nothing to do.
+
+        Raises:
+            OSError: the disk failed; or ESTALE, another file has the path by now.
+        """
+        self._open_payload()
+        if isinstance(self._storage, WritableFile):
+            with self._mutex:
+                self._write_rest()
+                self._storage.flush(self._status_now())
+
+    def seal(self) -> None:
+        """Finish the file: counts, achieved fpr and checksums are stored.
+
+        This handle becomes a reader. Batches of other threads finish first; a look-up that starts
+        in the moment between may get ClosedError.
+
+        Raises:
+            ReadOnlyError: it is sealed already, or there is no file: save() writes one.
+
+        Cost: three passes over the payload.
+        """
+        self._check_writable()
+        storage = self._storage
+        if not isinstance(storage, WritableFile):
+            message = f"{self._where()} has no file to seal: save(path) writes a sealed one"
+            raise ReadOnlyError(message)
+        with self._mutex:
+            self._write_rest()
+            payload = self._open_payload()
+            table = table_of(payload)
+            status = sealed_status(self.geometry, payload, table, self._status_now())
+            storage.write(self._header.checksums_offset, table)
+            storage.seal(status)
+        sealed = _open_same(storage.path, self.uuid)
+        self.close()
+        while self._payload is not _NO_PAYLOAD:
+            time.sleep(_BATCH_PAUSE_SECONDS)
+        self._start_file(sealed)
+
+    def close(self) -> None:
+        """Flush, unlock and unmap; may be called again.
+
+        Batches that run in other threads finish, with right answers.
+
+        Raises:
+            OSError: as flush(). The filter is closed all the same.
+        """
+        with self._mutex:
+            if self.closed:
+                return
+            status = None
+            try:
+                self._write_rest()
+                status = self._status_now()
+            finally:
+                self._detach()
+                self._close_storage(status)
+
+    def _close_storage(self, status: Status | None) -> None:
+        if isinstance(self._storage, WritableFile):
+            self._storage.close(status)
+        elif self._storage is not None:
+            self._storage.close()
+
+    def _let_go(self) -> None:
+        # Dropped, not released: a count that runs in another thread keeps its own reference, and
+        # the map goes with the last one.
+        self._payload = _NO_PAYLOAD
+
+    def _publish_changes(self) -> None:
+        if isinstance(self._storage, WritableFile):
+            self._unwritten += self._take_dirty_runs()
+            self._storage.write_through(self._unwritten)
+            self._unwritten = []
+
+    def _write_rest(self) -> None:
+        """Write what an earlier call could not, because the disk failed."""
+        if self._unwritten:
+            self._publish_changes()
+
+    def _status_now(self) -> Status:
+        """Return the status to store: that of the file, with the keys of this handle."""
+        storage = self._storage
+        stored = storage.status if isinstance(storage, WritableFile) else self._status
+        untouched = not stored.writer_open and stored.keys_added == self.keys_added
+        if stored.is_sealed or (storage is not None and untouched):
+            return stored
+        # A canary may be stored only while its bits are on the disk (FORMAT.md, "What a writer
+        # does"). Nobody counts exactly or sums hashes while keys are added one by one.
+        canaries = () if self._shrinking.locked() else self._found(self._canary_hashes)
+        return stored._replace(
+            flags=stored.flags & WRITER_OPEN,
+            keys_added=self.keys_added,
+            key_set=0,
+            canaries=canaries,
+        )
+
+    # -- the handle --------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Return the filter; leaving the block closes it."""
+        self._open_payload()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the filter."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Close a filter that nobody closed, and warn of a writer: only close() tells of errors."""
+        if not self.closed:
+            if isinstance(self._storage, WritableFile):
+                message = f"{self._where()} was not closed"
+                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle a reader as path and UUID, a filter in memory as its bytes; a writer cannot be."""
+        payload = self._open_payload()
+        if self._storage is None:
+            page = self._header.pack(self._status_now())
+            return _unpickle_memory, (type(self), page, bytes(payload))
+        if isinstance(self._storage, WritableFile):
+            message = f"{self._where()}: a writer cannot be pickled: pickle mmbloom.open(path)"
+            raise ReadOnlyError(message)
+        return _unpickle_file, (type(self), self._absolute_path, self.uuid)
+
+    def _where(self) -> str:
+        if self._is_orphan:
+            return f"{self.path}, opened for writing by the parent of this process,"
+        return super()._where()
+
+    def _abandon(self) -> None:
+        """Close the copy of a writer in a forked child. No lock: its holder may not exist here."""
+        self._is_orphan = True
+        self._detach()
+        self._close_storage(None)
+
+
+def _open_same(path: str, uuid: str) -> MappedFile:
+    """Open the file at *path* if it is still the one with that UUID."""
+    found = MappedFile.open(path)
+    found_uuid = found.header.uuid.hex()
+    if found_uuid != uuid:
+        found.close()
+        raise IncompatibleError("uuid", f"{uuid}, which it had", f"{found_uuid}, now at {path}")
+    return found
+
+
+def _unpickle_file(kind: type[FilterHandle], path: str, uuid: str) -> FilterHandle:
+    return kind._of_file(_open_same(path, uuid))
+
+
+def _unpickle_memory(kind: type[FilterHandle], page: bytes, payload: bytes) -> FilterHandle:
+    file_bytes = HEADER.unpack(page)["file_bytes"]
+    header, status = Header.unpack(page, "pickled filter", file_bytes)[:2]
+    result = kind._of_memory(header)
+    result._combine(payload, "or", status.keys_added)
+    result._canary_hashes = result._found(status.canaries)
+    return result
+
+
+def _close_in_child() -> None:
+    # A forked child's copy of the private map misses what the parent adds, so it would answer
+    # "definitely not" for keys that are in.
+    for writer in list(_WRITERS.values()):
+        writer._abandon()
+    _WRITERS.clear()
+
+
+_WRITERS: weakref.WeakValueDictionary[int, FilterHandle] = weakref.WeakValueDictionary()
+os.register_at_fork(after_in_child=_close_in_child)

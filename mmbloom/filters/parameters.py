@@ -1,0 +1,60 @@
+"""What a filter is made with -> the header of its file: checked, sized and named."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from mmbloom.errors import ParameterTypeError
+from mmbloom.filters.sizing import check_capacity, check_fpr, plan
+from mmbloom.format.header import new_header
+
+if TYPE_CHECKING:
+    from mmbloom.format.header import Header
+
+
+def header_for(  # noqa: PLR0913 - what the header holds
+    *,
+    capacity: int,
+    fpr: float,
+    layout: str = "auto",
+    seed: int = 0,
+    key_form: str = "raw",
+    metadata: dict[str, Any] | None = None,
+    overfill: bool = False,
+) -> Header:
+    """Return the header of a new filter; see BloomFilter.create(), which documents the parameters.
+
+    Raises:
+        ParameterError, ParameterTypeError: naming the parameter.
+    """
+    capacity, fpr = check_capacity(capacity), check_fpr(fpr)
+    if not isinstance(key_form, str):
+        raise ParameterTypeError("key_form", "a str", key_form)
+    if not isinstance(overfill, bool):
+        raise ParameterTypeError("overfill", "a bool", overfill)
+    geometry = plan(capacity, fpr, layout)
+    return new_header(
+        layout=geometry.layout,
+        num_bits=geometry.num_bits,
+        num_probes=geometry.num_probes,
+        capacity=capacity,
+        fpr=fpr,
+        uuid=os.urandom(16),
+        created_unix_ns=time.time_ns(),
+        seed=seed,
+        key_form=key_form,
+        metadata=metadata,
+        overfill=overfill,
+    )
+
+
+def fresh(header: Header) -> Header:
+    """Return the header of another filter with the same parameters.
+
+    Features that this release does not know are not taken over: it could not keep their promises.
+    """
+    return header._replace(
+        uuid=os.urandom(16), created_unix_ns=time.time_ns(), compatible_features=0
+    )

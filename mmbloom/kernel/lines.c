@@ -1,0 +1,345 @@
+/* Layouts `line` and `page`: a key's probes lie in one 64-byte line, or in two lines of one page.
+
+   A line is tested whole, without leaving early: leaving early costs a mispredicted branch, twice the time of the test.
+   Probe schemes 2 and 3 of FORMAT.md. A change here makes existing files answer "definitely not" for keys they hold: a better
+   rule gets a new number beside these.
+
+   The AVX2 path answers for up to 8 probes in one step; RocksDB's FastLocalBloom (P. Dillinger, 2019) has the idea. */
+#include "layouts.h"
+
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
+#include <immintrin.h>
+#define MMB_HAVE_AVX2 1
+#endif
+
+#if defined(__GNUC__)
+#define MMB_INLINE static inline __attribute__((always_inline))
+#else
+#define MMB_INLINE static inline
+#endif
+
+/* Probe i of a line: ((h * MULTIPLIERS[i] + ADDENDS[i]) mod 2^32) >> 23. MULTIPLIERS[i] = C^i and ADDENDS[i] = (i + 1) * C
+   mod 2^32, C = floor(2^32 / golden ratio). The addends keep the 16 probes of h = 0 (and of any h with few bits) apart. */
+static const uint32_t MULTIPLIERS[16] = {
+    0x00000001, 0x9E3779B9, 0xE35E67B1, 0x734297E9, 0x35FBE861, 0xDEB7C719, 0x0448B211, 0x3459B749,
+    0xAB25F4C1, 0x52941879, 0x9C95E071, 0xF5AB9AA9, 0x2D6BA521, 0x8BEDEDD9, 0x9BFB72D1, 0x3AE1C209,
+};
+static const uint32_t ADDENDS[16] = {
+    0x9E3779B9, 0x3C6EF372, 0xDAA66D2B, 0x78DDE6E4, 0x1715609D, 0xB54CDA56, 0x5384540F, 0xF1BBCDC8,
+    0x8FF34781, 0x2E2AC13A, 0xCC623AF3, 0x6A99B4AC, 0x08D12E65, 0xA708A81E, 0x454021D7, 0xE3779B90,
+};
+
+/* Lines asked for ahead of the one that is tested: enough to fill the ~12-16 line fill buffers of a core and the
+   queue behind them. 16 to 64 measured alike. */
+#define LINES_AHEAD 32U
+
+/* Probes in one 64-byte line: the first 8 from h[0], the rest from h[1]. */
+typedef struct {
+    uint32_t h[2];
+    uint32_t count;
+} line_probes;
+
+/* A key's part in one line: where it lies in the payload, and its probes there. */
+typedef struct {
+    uint64_t offset;
+    line_probes probes;
+} line_place;
+
+static inline uint32_t line_bit(const line_probes *probes, uint32_t i)
+{
+    return (probes->h[i >> 3] * MULTIPLIERS[i] + ADDENDS[i]) >> 23;
+}
+
+static inline uint8_t line_contains(const uint8_t *line, const line_probes *probes)
+{
+    unsigned all = 1;
+
+    for (uint32_t i = 0; i < probes->count; i++) {
+        const uint32_t bit = line_bit(probes, i);
+        all &= (unsigned)line[bit >> 3] >> (bit & 7);
+    }
+    return (uint8_t)(all & 1);
+}
+
+/* Set the probes; returns 1 if one of the bits was zero. */
+static inline unsigned line_set(uint8_t *line, const line_probes *probes)
+{
+    unsigned all = 1;
+
+    for (uint32_t i = 0; i < probes->count; i++) {
+        const uint32_t bit = line_bit(probes, i);
+        const unsigned byte = line[bit >> 3];
+        all &= byte >> (bit & 7);
+        line[bit >> 3] = (uint8_t)(byte | (1U << (bit & 7)));
+    }
+    return (all & 1) ^ 1;
+}
+
+/* The one line of a `line` key, or the two of a `page` key. Returns how many. */
+static inline unsigned key_lines(const mmb_bloom *bloom, mmb_hash hash, line_place places[2])
+{
+    const uint32_t low = (uint32_t)hash.lo;
+    const uint32_t high = (uint32_t)(hash.lo >> 32);
+    uint64_t fraction;
+
+    if (bloom->layout == MMB_LINE) {
+        const uint64_t line = multiply_high(hash.hi, bloom->num_bits / MMB_LINE_BITS, &fraction);
+        places[0] = (line_place){line * MMB_LINE_BYTES, {{low, high}, bloom->num_probes}};
+        places[1] = (line_place){0, {{0, 0}, 0}};
+        return 1;
+    }
+    const uint64_t page = multiply_high(hash.hi, bloom->num_bits / (8 * MMB_PAGE_BYTES), &fraction);
+    const uint64_t lower_line = 64 * page + (fraction >> 59);
+    const uint64_t upper_line = 64 * page + 32 + ((fraction >> 54) & 31);
+    places[0] = (line_place){lower_line * MMB_LINE_BYTES, {{low, low}, (bloom->num_probes + 1) / 2}};
+    places[1] = (line_place){upper_line * MMB_LINE_BYTES, {{high, high}, bloom->num_probes / 2}};
+    return 2;
+}
+
+/* Ask for the lines of a key that will be looked at soon. */
+static inline void prefetch_key(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+
+    MMB_PREFETCH(payload + places[0].offset);
+    if (lines == 2) {
+        MMB_PREFETCH(payload + places[1].offset);
+    }
+}
+
+typedef uint8_t (*key_test)(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash);
+typedef unsigned (*key_setter)(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
+
+/* 1 if every probe of the key is set. */
+static inline uint8_t key_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+    const uint8_t all = line_contains(payload + places[0].offset, &places[0].probes);
+
+    return lines == 2 ? all & line_contains(payload + places[1].offset, &places[1].probes) : all;
+}
+
+/* Set every probe of the key; returns 1 if one of the bits was zero: the key is new. */
+static inline unsigned key_set(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+    const unsigned is_new = line_set(payload + places[0].offset, &places[0].probes);
+
+    return lines == 2 ? is_new | line_set(payload + places[1].offset, &places[1].probes) : is_new;
+}
+
+/* The loops over keys, once: each processor's version hands in its test and its setter, which are inlined. */
+MMB_INLINE void lines_contain(key_test contains, const mmb_bloom *bloom, const uint8_t *payload,
+                              const mmb_hash *hashes, size_t n, uint8_t *maybe)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i + LINES_AHEAD < n) {
+            prefetch_key(bloom, payload, hashes[i + LINES_AHEAD]);
+        }
+        maybe[i] = contains(bloom, payload, hashes[i]);
+    }
+}
+
+/* In memory of our own and with room left, setting is the test: one pass over the probes. Where a page that is written
+   becomes a page to save, or where the last key has found its place, a key that is known must not write. */
+MMB_INLINE size_t lines_add(key_test contains, key_setter set, const mmb_bloom *bloom, uint8_t *payload,
+                            const mmb_hash *hashes, size_t n, uint64_t room, uint64_t *num_new, const mmb_dirty *dirty)
+{
+    line_place places[2];
+    uint64_t added = 0;
+    size_t i = 0;
+
+    for (; i < n; i++) {
+        if (i + LINES_AHEAD < n) {
+            prefetch_key(bloom, payload, hashes[i + LINES_AHEAD]);
+        }
+        if (dirty == NULL && added < room) {
+            added += set(bloom, payload, hashes[i]);
+            continue;
+        }
+        if (contains(bloom, payload, hashes[i])) {
+            continue;
+        }
+        if (added == room) {
+            break;
+        }
+        added += set(bloom, payload, hashes[i]);
+        const unsigned lines = key_lines(bloom, hashes[i], places);
+        for (unsigned j = 0; j < lines; j++) {
+            mmb_dirty_mark(dirty, places[j].offset);
+        }
+    }
+    *num_new = added;
+    return i;
+}
+
+#if MMB_HAVE_AVX2
+#define MMB_AVX2 __attribute__((target("avx2")))
+
+/* Eight probes of a line: which of its sixteen 32-bit words, and which bit of the word. Lanes from `count` on have none. */
+typedef struct {
+    __m256i mixed; /* bits 31..28: the word; bits 27..23: the bit */
+    __m256i bits;
+} eight_probes;
+
+MMB_AVX2 static inline eight_probes mix_eight(uint32_t h, unsigned first, uint32_t count)
+{
+    const __m256i multipliers = _mm256_loadu_si256((const __m256i *)(const void *)(MULTIPLIERS + first));
+    const __m256i addends = _mm256_loadu_si256((const __m256i *)(const void *)(ADDENDS + first));
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i mixed = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_set1_epi32((int)h), multipliers), addends);
+    const __m256i shift = _mm256_srli_epi32(_mm256_slli_epi32(mixed, 4), 27);
+    const __m256i active = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lanes);
+
+    return (eight_probes){mixed, _mm256_sllv_epi32(_mm256_srli_epi32(active, 31), shift)};
+}
+
+/* Whether the probes are all set. The shuffles read the low 3 bits of a word's number, the blend its highest. */
+MMB_AVX2 static inline int eight_are_set(const uint8_t *line, eight_probes probes)
+{
+    const __m256i lower = _mm256_loadu_si256((const __m256i *)(const void *)line);
+    const __m256i upper = _mm256_loadu_si256((const __m256i *)(const void *)(line + 32));
+    const __m256i word = _mm256_srli_epi32(probes.mixed, 28);
+    const __m256i from_lower = _mm256_permutevar8x32_epi32(lower, word);
+    const __m256i from_upper = _mm256_permutevar8x32_epi32(upper, word);
+    const __m256i words = _mm256_castps_si256(_mm256_blendv_ps(
+        _mm256_castsi256_ps(from_lower), _mm256_castsi256_ps(from_upper), _mm256_castsi256_ps(probes.mixed)));
+
+    return _mm256_testc_si256(words, probes.bits);
+}
+
+MMB_AVX2 static inline unsigned eight_set(uint8_t *line, eight_probes probes, uint32_t count)
+{
+    const int known = eight_are_set(line, probes);
+    uint32_t words[8];
+    uint32_t bits[8];
+
+    _mm256_storeu_si256((__m256i *)(void *)words, _mm256_srli_epi32(probes.mixed, 28));
+    _mm256_storeu_si256((__m256i *)(void *)bits, probes.bits);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, line + 4 * words[i], sizeof word);
+        word |= bits[i];
+        memcpy(line + 4 * words[i], &word, sizeof word);
+    }
+    return known ? 0 : 1;
+}
+
+MMB_AVX2 static inline uint8_t line_contains_avx2(const uint8_t *line, const line_probes *probes)
+{
+    int all = eight_are_set(line, mix_eight(probes->h[0], 0, probes->count));
+
+    if (probes->count > 8) {
+        all &= eight_are_set(line, mix_eight(probes->h[1], 8, probes->count - 8));
+    }
+    return (uint8_t)all;
+}
+
+MMB_AVX2 static inline unsigned line_set_avx2(uint8_t *line, const line_probes *probes)
+{
+    if (probes->count <= 8) {
+        return eight_set(line, mix_eight(probes->h[0], 0, probes->count), probes->count);
+    }
+    const unsigned is_new = eight_set(line, mix_eight(probes->h[0], 0, 8), 8);
+    return is_new | eight_set(line, mix_eight(probes->h[1], 8, probes->count - 8), probes->count - 8);
+}
+
+MMB_AVX2 static inline uint8_t key_contains_avx2(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+    const uint8_t all = line_contains_avx2(payload + places[0].offset, &places[0].probes);
+
+    return lines == 2 ? all & line_contains_avx2(payload + places[1].offset, &places[1].probes) : all;
+}
+
+MMB_AVX2 static inline unsigned key_set_avx2(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+    const unsigned is_new = line_set_avx2(payload + places[0].offset, &places[0].probes);
+
+    return lines == 2 ? is_new | line_set_avx2(payload + places[1].offset, &places[1].probes) : is_new;
+}
+
+MMB_AVX2 static uint8_t contains_one_avx2(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+    return key_contains_avx2(bloom, payload, hash);
+}
+
+MMB_AVX2 static unsigned add_one_avx2(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+    return key_set_avx2(bloom, payload, hash);
+}
+
+MMB_AVX2 static void lines_contain_avx2(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes,
+                                        size_t n, uint8_t *maybe)
+{
+    lines_contain(key_contains_avx2, bloom, payload, hashes, n, maybe);
+}
+
+MMB_AVX2 static size_t lines_add_avx2(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                      uint64_t room, uint64_t *num_new, const mmb_dirty *dirty)
+{
+    return lines_add(key_contains_avx2, key_set_avx2, bloom, payload, hashes, n, room, num_new, dirty);
+}
+#endif
+
+void mmb_lines_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
+{
+    line_place places[2];
+    const unsigned lines = key_lines(bloom, hash, places);
+
+    for (uint32_t i = 0; i < bloom->num_probes; i++) {
+        const line_place *place = &places[i % lines];
+        bits[i] = 8 * place->offset + line_bit(&place->probes, i / lines);
+    }
+}
+
+uint8_t mmb_lines_contain(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        return contains_one_avx2(bloom, payload, hash);
+    }
+#endif
+    return key_contains(bloom, payload, hash);
+}
+
+void mmb_lines_contain_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                            uint8_t *maybe)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        lines_contain_avx2(bloom, payload, hashes, n, maybe);
+        return;
+    }
+#endif
+    lines_contain(key_contains, bloom, payload, hashes, n, maybe);
+}
+
+unsigned mmb_lines_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        return add_one_avx2(bloom, payload, hash);
+    }
+#endif
+    return key_set(bloom, payload, hash);
+}
+
+size_t mmb_lines_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                          uint64_t *num_new, const mmb_dirty *dirty)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        return lines_add_avx2(bloom, payload, hashes, n, room, num_new, dirty);
+    }
+#endif
+    return lines_add(key_contains, key_set, bloom, payload, hashes, n, room, num_new, dirty);
+}

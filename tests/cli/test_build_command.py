@@ -1,0 +1,164 @@
+"""``mmbloom build``: from lists to a sealed file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+import mmbloom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Run
+
+BUILD = ("build", "names.txt", "-o", "new.mmb", "--fpr", "0.001")
+
+
+def test_every_line_of_the_list_is_found_afterwards(run: Run, names: Path, folder: Path) -> None:
+    """The main job: a list becomes a file that answers for each of its keys."""
+    assert run(*BUILD).code == 0
+
+    with mmbloom.open(folder / "new.mmb") as built:
+        assert built.contains_many(names.read_bytes().split()).all()
+        assert built.sealed
+
+
+def test_the_summary_says_what_was_made(run: Run, names: Path) -> None:
+    """File, keys, layout, rate and time, each on a line of its own."""
+    out = run(*BUILD, names).out.decode()
+
+    rows = {line.split("  ")[0]: line.split("  ")[-1] for line in out.splitlines()}
+    assert list(rows) == ["file", "keys", "layout", "fpr", "time"]
+    assert rows["file"].startswith("new.mmb, 4.")
+    assert rows["keys"] == "5 distinct, 5 repeated"
+    assert "asked for 0.001" in rows["fpr"]
+
+
+def test_json_has_the_facts_of_the_file_and_the_seconds(run: Run, names: Path) -> None:
+    """One object: what info prints, how many keys were read, and how long each phase took."""
+    result = json.loads(run(*BUILD, names, "--json").out)
+
+    assert (result["keys_read"], result["keys_added"], result["capacity"]) == (10, 5, 5)
+    assert list(result["seconds"]) == ["hash", "sort", "set bits", "write"]
+
+
+def test_quiet_prints_nothing(run: Run, names: Path) -> None:
+    """For scripts that look at the exit code."""
+    del names
+    assert run(*BUILD, "-q") == (0, b"", "")
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        pytest.param(gzip.compress, id="gzip"),
+        pytest.param(lzma.compress, id="xz"),
+        pytest.param(zstandard.compress, id="zstd"),
+        pytest.param(bz2.compress, id="bzip2"),
+    ],
+)
+def test_compressed_lists_are_recognised_by_content(
+    run: Run, names: Path, folder: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """The name says nothing: all of these are called names.txt."""
+    keys = names.read_bytes()
+    names.write_bytes(pack(keys))
+
+    assert run(*BUILD).code == 0
+
+    with mmbloom.open(folder / "new.mmb") as built:
+        assert built.contains_many(keys.split()).all()
+
+
+def test_lists_and_standard_input_go_into_one_filter(run: Run, names: Path, folder: Path) -> None:
+    """Each is read in its turn; none needs an LF at its end."""
+    names.write_bytes(b"ada")
+
+    assert run("build", names, "-", "-o", "new.mmb", "--fpr", "1e-6", stdin=b"alan").code == 0
+
+    with mmbloom.open(folder / "new.mmb") as built:
+        assert built.contains_many(["ada", "alan", "adaalan"]).tolist() == [True, True, False]
+
+
+def test_a_breach_list_needs_one_flag(run: Run, folder: Path) -> None:
+    """HASH:count with CR LF: the key is the digest alone, its case does not matter."""
+    (folder / "pwned.txt").write_bytes(b"AB" * 20 + b":12\r\n" + b"CD" * 20 + b":7\r\n")
+
+    assert run("build", "pwned.txt", "--hibp", "-o", "pwned.mmb", "--fpr", "1e-6").code == 0
+
+    with mmbloom.open(folder / "pwned.mmb") as built:
+        assert built.key_form == "hex"
+        assert built.contains_many(["ab" * 20, "Cd" * 20, "ef" * 20]).tolist() == [
+            True,
+            True,
+            False,
+        ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(run: Run, folder: Path) -> None:
+    """Editors hide it, so whoever asks for the first key would get a false "no"."""
+    (folder / "names.txt").write_bytes(b"\xef\xbb\xbfada\ngrace\n")
+
+    assert run(*BUILD).code == 0
+
+    assert run("check", "new.mmb", "ada").out == b"ada\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "fact", "value"),
+    [
+        (["--capacity", "1e4"], "capacity", 10_000),
+        (["--capacity", "1_000"], "capacity", 1000),
+        (["--layout", "classic"], "layout", "classic"),
+        (["--seed", "7"], "seed", 7),
+        (["--key-form", "raw"], "key_form", "raw"),
+        (["--meta", "source=crawl"], "metadata", {"source": "crawl"}),
+        (["--meta", "n=3", "--meta", 'd={"x": [1]}'], "metadata", {"n": 3, "d": {"x": [1]}}),
+        (["--meta", "version=2026-11"], "metadata", {"version": "2026-11"}),
+        (["--meta", "formula=a=b"], "metadata", {"formula": "a=b"}),
+        (["--meta", f"deep={'[' * 1500}"], "metadata", {"deep": "[" * 1500}),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
+)
+@pytest.mark.usefixtures("names")
+def test_each_option_is_stored_in_the_file(
+    run: Run, options: list[str], fact: str, value: object
+) -> None:
+    """No option is without effect."""
+    assert run(*BUILD, *options).code == 0
+
+    with mmbloom.open("new.mmb") as built:
+        assert built.info()[fact] == value
+
+
+def test_force_replaces_the_file(run: Run, names: Path, folder: Path) -> None:
+    """Only when asked; the old file stays whole until the new one is."""
+    del names
+    (folder / "new.mmb").write_bytes(b"precious")
+
+    assert run(*BUILD, "--force").code == 0
+
+    with mmbloom.open(folder / "new.mmb") as built:
+        assert "ada" in built
+
+
+def test_the_same_list_gives_the_same_bytes(
+    run: Run, names: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C10: order, repetitions and line ends leave no trace; SOURCE_DATE_EPOCH sets the date."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    lines = names.read_bytes().split()
+    (folder / "shuffled.txt").write_bytes(b"\r\n".join([*reversed(lines), *lines]))
+
+    assert run(*BUILD).code == 0
+    assert run("build", "shuffled.txt", "-o", "same.mmb", "--fpr", "0.001").code == 0
+
+    assert (folder / "new.mmb").read_bytes() == (folder / "same.mmb").read_bytes()

@@ -1,0 +1,174 @@
+"""``mmbloom check``: which lines come out, and the exit code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import mmbloom
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run, Start
+
+LINES = b"ada\nalan\r\n\ngrace\r\nkurt\n\r\nhedy"  # CR LF, empty lines, and no LF at the end
+
+
+def test_a_key_of_the_list_is_printed_and_found(run: Run, names_filter: Path) -> None:
+    """0 is grep's exit code for "found"."""
+    assert run("check", names_filter, "ada") == (0, b"ada\n", "")
+
+
+def test_a_key_that_was_never_added_is_neither_printed_nor_found(
+    run: Run, names_filter: Path
+) -> None:
+    """1 is grep's exit code for "not found"."""
+    assert run("check", names_filter, "alan") == (1, b"", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "out"),
+    [
+        pytest.param([], 0, b"ada\ngrace\r\nhedy\n", id="maybe"),
+        pytest.param(["-v"], 0, b"alan\r\nkurt\n", id="definitely-not"),
+        pytest.param(["-c"], 0, b"3\n", id="how-many-maybe"),
+        pytest.param(["-vc"], 0, b"2\n", id="how-many-definitely-not"),
+        pytest.param(["-q"], 0, b"", id="quiet"),
+        pytest.param(["-qc"], 0, b"", id="quiet-beats-count"),
+    ],
+)
+def test_lines_come_out_whole_and_in_order(
+    run: Run, names_filter: Path, options: list[str], code: int, out: bytes
+) -> None:
+    """A line keeps its CR, the last one gets an LF, empty lines are no keys and no answers."""
+    assert run("check", names_filter, *options, stdin=LINES) == (code, out, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "code"),
+    [
+        pytest.param([], b"alan\n", 1, id="none-maybe"),
+        pytest.param(["-v"], b"ada\n", 1, id="none-definitely-not"),
+        pytest.param(["-q"], b"alan\n", 1, id="none-maybe-quietly"),
+        pytest.param(["-c"], b"alan\n", 1, id="none-to-count"),
+        pytest.param(["--json"], b"alan\n", 1, id="none-in-json"),
+        pytest.param([], b"", 1, id="no-key-at-all"),
+        pytest.param(["-v"], b"\n\n", 1, id="empty-lines-only"),
+    ],
+)
+def test_the_exit_code_is_1_when_no_line_is_selected(
+    run: Run, names_filter: Path, options: list[str], stdin: bytes, code: int
+) -> None:
+    """Whatever is printed, the code tells whether there was a line to print."""
+    assert run("check", names_filter, *options, stdin=stdin).code == code
+
+
+def test_options_may_stand_between_the_keys(run: Run, names_filter: Path) -> None:
+    """Fingers that know grep put them anywhere."""
+    assert run("check", "-v", names_filter, "ada", "-c", "alan") == (0, b"1\n", "")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        pytest.param(["names.mmb", "--", "-v", "ada"], id="behind-the-file"),
+        pytest.param(["--", "names.mmb", "-v", "ada"], id="before-the-file"),
+        pytest.param(["--", "names.mmb", "ada", "--"], id="twice"),
+    ],
+)
+def test_words_behind_two_hyphens_are_keys(run: Run, names_filter: Path, argv: list[str]) -> None:
+    """A key may begin with a hyphen, and be two of them."""
+    del names_filter
+    assert run("check", *argv) == (0, b"ada\n", "")
+
+
+def test_keys_are_the_bytes_that_were_typed(run: Run, names_filter: Path) -> None:
+    """An argument that is no UTF-8 is looked up and printed as it is."""
+    key = os.fsdecode(b"caf\xe9")
+
+    assert run("check", names_filter, key) == (0, b"caf\xe9\n", "")
+
+
+def test_lines_are_bytes_in_no_encoding(run: Run, names_filter: Path) -> None:
+    """A list may mix encodings; each line comes out as it went in."""
+    stdin = b"caf\xe9\ncaf\xc3\xa9\n\xff\xfe\n"
+
+    assert run("check", names_filter, stdin=stdin) == (0, b"caf\xe9\ncaf\xc3\xa9\n", "")
+
+
+def test_the_empty_key_can_be_asked_for(run: Run, folder: Path) -> None:
+    """M4: it is a key like any other; only lists cannot hold it."""
+    mmbloom.build(folder / "empty.mmb", [b""], fpr=1e-9).close()
+
+    assert run("check", "empty.mmb", "") == (0, b"\n", "")
+
+
+def test_json_counts_both_answers_and_tells_the_rate_of_false_ones(
+    run: Run, names_filter: Path
+) -> None:
+    """What a program needs to judge the answers is in one object."""
+    result = json.loads(run("check", names_filter, "-v", "--json", stdin=LINES).out)
+
+    assert result.pop("expected_fpr") < 1e-9
+    assert result == {"keys": 5, "maybe": 3, "definitely_not": 2}
+
+
+def test_a_list_may_be_named_and_compressed(run: Run, names_filter: Path, folder: Path) -> None:
+    """--list reads what standard input reads, and says by itself how it is packed."""
+    (folder / "suspects").write_bytes(gzip.compress(LINES))
+
+    assert run("check", names_filter, "--list", "suspects").out == b"ada\ngrace\r\nhedy\n"
+
+
+def test_a_compressed_stream_may_come_in_through_standard_input(
+    run: Run, names_filter: Path
+) -> None:
+    """It is recognised by content there, too."""
+    assert run("check", names_filter, "-c", stdin=gzip.compress(LINES)).out == b"3\n"
+
+
+@pytest.mark.parametrize(
+    "options", [["--delimiter", ",", "--field", "2"], ["--delimiter", "\\t", "--field", "1"]]
+)
+def test_one_field_of_a_line_can_be_the_key(
+    run: Run, names_filter: Path, options: list[str]
+) -> None:
+    """The whole line is printed all the same; a tab may be typed as backslash and t."""
+    stdin = b"ada\tx,ada\nalan\tx,alan\n"
+
+    assert run("check", names_filter, *options, stdin=stdin).out == b"ada\tx,ada\n"
+
+
+def test_hash_count_lines_are_looked_up_by_one_flag(run: Run, folder: Path) -> None:
+    """M6: the key is the digest, in either case, whatever count is behind it."""
+    mmbloom.build(folder / "p.mmb", ["AB" * 20], fpr=1e-9, key_form="hex").close()
+    stdin = b"AB" * 20 + b":17\r\n" + b"ab" * 20 + b":3\n" + b"cd" * 20 + b":3\n"
+
+    outcome = run("check", "p.mmb", "--hibp", stdin=stdin)
+
+    assert outcome == (0, stdin[: stdin.index(b"cd")], "")
+
+
+def test_answers_come_before_the_next_key_is_asked(start: Start, names_filter: Path) -> None:
+    """A program that writes one key and waits for the answer does not wait for ever."""
+    with start("check", names_filter) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for key in (b"ada\n", b"hedy\n"):
+            process.stdin.write(b"alan\n" + key)
+            process.stdin.flush()
+            assert process.stdout.readline() == key
+
+
+def test_a_filter_that_is_still_written_can_be_asked(run: Run, folder: Path) -> None:
+    """Adds are seen at once; the rate is that of the filter as it is."""
+    path = folder / "growing.mmb"
+    with mmbloom.BloomFilter.create(path, capacity=10, fpr=1e-6) as growing:
+        growing.add("ada")
+        assert run("check", path, "ada").code == 0
+        assert json.loads(run("check", path, "ada", "--json").out)["expected_fpr"] < 1e-6

@@ -1,0 +1,185 @@
+"""``mmbloom plan``, ``verify``, ``merge`` and ``demo``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import mmbloom
+from mmbloom.format.fields import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+# -- plan ------------------------------------------------------------------------------------------
+
+
+def test_plan_puts_the_layouts_side_by_side(run: Run) -> None:
+    """One row a layout; the star is at what build takes."""
+    out = run("plan", "--keys", "1e9", "--fpr", "0.001").out.decode()
+
+    assert out.splitlines()[0] == "keys  1,000,000,000"
+    head, *rows = out.splitlines()[3:]
+    assert head.split("  ")[0] == "layout"
+    assert [row[:8].rstrip() for row in rows] == ["classic", "line", "page *"]
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_plan_counts_in_integers_of_any_size(run: Run) -> None:
+    """A3: 1e10 keys at 1e-10 take 59.9e9 bytes, not what is left of them in 32 bits."""
+    result = json.loads(run("plan", "--keys", "1e10", "--fpr", "1e-10", "--json").out)
+
+    classic = result["layouts"][0]
+    assert classic["file_bytes"] == pytest.approx(59.9e9, rel=0.01)
+    assert (result["keys"], result["fpr"], result["auto"]) == (10**10, 1e-10, "page")
+
+
+def test_plan_tells_the_size_of_the_file_to_the_byte(run: Run, names: Path, folder: Path) -> None:
+    """N10: bytes are known before anything is written."""
+    result = json.loads(run("plan", "--keys", "5", "--fpr", "0.01", "--json").out)
+
+    for row in result["layouts"]:
+        path = folder / f"{row['layout']}.mmb"
+        run("build", names, "-o", path, "--fpr", "0.01", "--layout", row["layout"])
+        assert path.stat().st_size == row["file_bytes"]
+
+
+# -- verify ----------------------------------------------------------------------------------------
+
+
+def test_sound_files_are_called_sound(run: Run, names_filter: Path) -> None:
+    """One line a file, and 0."""
+    outcome = run("verify", names_filter, names_filter)
+
+    assert outcome.code == 0
+    assert (
+        outcome.out.decode().splitlines()
+        == [f"{names_filter}: sound: 64 bytes match their checksums"] * 2
+    )
+
+
+def test_one_flipped_bit_is_found_and_the_other_files_are_read_all_the_same(
+    run: Run, names_filter: Path, folder: Path
+) -> None:
+    """D2: 2 when one file is damaged; the message has its name and where."""
+    damaged = folder / "damaged.mmb"
+    data = bytearray(names_filter.read_bytes())
+    empty_byte = data.index(0, HEADER_BYTES)
+    data[empty_byte] ^= 4
+    damaged.write_bytes(data)
+
+    outcome = run("verify", damaged, names_filter)
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"mmbloom verify: error: {damaged}: ")
+    assert outcome.out.decode().startswith(f"{names_filter}: sound")
+
+
+def test_verify_in_json_has_a_verdict_for_each_file(run: Run, names_filter: Path) -> None:
+    """And one for all of them."""
+    outcome = run("verify", names_filter, "gone.mmb", "--json")
+
+    result = json.loads(outcome.out)
+    assert outcome.code == 2
+    assert not result["sound"]
+    assert [file["sound"] for file in result["files"]] == [True, False]
+    assert result["files"][1]["error"] == "gone.mmb: No such file or directory"
+
+
+def test_quiet_verify_names_damaged_files_only(run: Run, names_filter: Path) -> None:
+    """For a nightly job."""
+    assert run("verify", names_filter, "-q") == (0, b"", "")
+    assert run("verify", "gone.mmb", "-q").err != ""
+
+
+def test_a_file_without_checksums_is_not_called_more_than_it_is(run: Run, folder: Path) -> None:
+    """A writable file has none yet."""
+    mmbloom.BloomFilter.create(folder / "growing.mmb", capacity=10, fpr=0.01).close()
+
+    outcome = run("verify", "growing.mmb")
+
+    assert outcome.code == 0
+    assert b"has no checksums" in outcome.out
+
+
+# -- merge -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def week(folder: Path) -> Path:
+    """Return a folder with filters of two days, made to be united."""
+    for day, keys in {"monday": ["ada", "hedy"], "tuesday": ["grace", "hedy"]}.items():
+        mmbloom.build(folder / f"{day}.mmb", keys, fpr=1e-6, capacity=100).close()
+    return folder
+
+
+def test_merge_writes_the_filter_of_the_keys_of_all(run: Run, week: Path) -> None:
+    """The same bits as one filter to which all keys were added."""
+    mmbloom.build(week / "all.mmb", ["ada", "hedy", "grace"], fpr=1e-6, capacity=100).close()
+
+    outcome = run("merge", "monday.mmb", "tuesday.mmb", "-o", "week.mmb")
+
+    assert outcome.code == 0
+    assert "about 3 of 100" in outcome.out.decode()
+    with mmbloom.open(week / "week.mmb") as merged, mmbloom.open(week / "all.mmb") as expected:
+        assert merged == expected
+        assert merged.sealed
+
+
+def test_merge_may_replace_one_of_its_files(run: Run, week: Path) -> None:
+    """With --force: it was read before, and is whole until the union is."""
+    outcome = run("merge", "monday.mmb", "tuesday.mmb", "-o", "monday.mmb", "--force", "-q")
+
+    assert outcome == (0, b"", "")
+    with mmbloom.open(week / "monday.mmb") as merged:
+        assert merged.contains_many(["ada", "hedy", "grace"]).all()
+
+
+def test_a_union_past_the_capacity_is_written_when_asked(run: Run, folder: Path) -> None:
+    """--overfill: its rate is higher, and told."""
+    mmbloom.build(folder / "a.mmb", map(str, range(99)), fpr=0.01).close()
+    mmbloom.build(folder / "b.mmb", map(str, range(99, 198)), fpr=0.01).close()
+
+    outcome = run("merge", "a.mmb", "b.mmb", "-o", "c.mmb", "--overfill", "--json")
+
+    facts = json.loads(outcome.out)
+    assert outcome.code == 0
+    assert facts["keys_added"] > facts["capacity"]
+    assert facts["expected_fpr"] > 0.01
+
+
+# -- demo ------------------------------------------------------------------------------------------
+
+
+def test_the_demo_finds_every_key_and_cleans_up(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """List, build, two checks in other processes, figures; its folder is gone afterwards."""
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    outcome = run("demo", "--keys", "1e3")
+
+    out = outcome.out.decode()
+    assert outcome.code == 0
+    assert "wrote  1,000 lines of HASH:count" in out
+    assert "keys in the list:     1,000 maybe, 0 definitely not" in out
+    assert "asked for" in out
+    assert list(folder.iterdir()) == []
+
+
+def test_the_demo_keeps_its_files_when_asked(run: Run, folder: Path) -> None:
+    """For a look at them; the list is what --hibp reads."""
+    assert run("demo", "--keys", "30", "--keep", "kept").code == 0
+
+    kept = folder / "kept"
+    assert {path.name for path in kept.iterdir()} == {"breached.txt", "clean.txt", "breached.mmb"}
+    assert run("check", kept / "breached.mmb", "--hibp", "-c", "--list", kept / "breached.txt") == (
+        0,
+        b"30\n",
+        "",
+    )

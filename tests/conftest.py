@@ -1,0 +1,39 @@
+"""Hypothesis profiles: ``dev`` for every run, ``ci`` where HYPOTHESIS_PROFILE asks for it.
+
+Both always take the same examples, so that a run that passed passes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+for name, max_examples in {"dev": 10, "ci": 200}.items():
+    settings.register_profile(name, max_examples=max_examples, derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session")
+def beside_a_thread() -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Return a context in which a second thread lives: the kernel then lets go of the GIL."""
+
+    @contextlib.contextmanager
+    def waiting_thread() -> Iterator[None]:
+        is_over = threading.Event()
+        thread = threading.Thread(target=is_over.wait)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    return waiting_thread

@@ -1,0 +1,357 @@
+/* Hashes on their way to bits: bloom.c, held against the probe rules of FORMAT.md, written out once more below. */
+#include "bloom.h"
+#include "check.h"
+
+static const size_t AROUND_PREFETCH[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 200}; /* 32 lines ahead; 512 / k keys a group */
+
+static const mmb_hash EDGES[] = {
+    {0, 0},           {0, UINT64_MAX},          {UINT64_MAX, 0}, {UINT64_MAX, UINT64_MAX},
+    {1, 1},           {UINT64_C(1) << 63, 0},   {0, UINT64_C(1) << 63},
+    {UINT64_MAX, 2},  {UINT64_C(1) << 63, 512}, {UINT32_MAX, UINT32_MAX},
+};
+
+static const mmb_bloom GEOMETRIES[] = {
+    {MMB_CLASSIC, 1, 1},     {MMB_CLASSIC, 64, 1},      {MMB_CLASSIC, 5, 7},     {MMB_CLASSIC, 7, 8},
+    {MMB_CLASSIC, 7, 9},     {MMB_CLASSIC, 64, 63},     {MMB_CLASSIC, 13, 65},   {MMB_CLASSIC, 1, 511},
+    {MMB_CLASSIC, 7, 513},   {MMB_CLASSIC, 33, 99991},  {MMB_LINE, 1, 512},      {MMB_LINE, 16, 512},
+    {MMB_LINE, 7, 1024},     {MMB_LINE, 8, 51200},      {MMB_LINE, 9, 51200},    {MMB_LINE, 15, 99840},
+    {MMB_PAGE, 1, 32768},    {MMB_PAGE, 2, 32768},      {MMB_PAGE, 32, 32768},   {MMB_PAGE, 15, 65536},
+    {MMB_PAGE, 16, 98304},   {MMB_PAGE, 17, 98304},     {MMB_PAGE, 31, 163840},
+};
+
+static size_t payload_bytes(const mmb_bloom *bloom)
+{
+    return bloom->layout == MMB_CLASSIC ? (size_t)(bloom->num_bits + 7) / 8 : (size_t)bloom->num_bits / 8;
+}
+
+/* ---- an oracle -------------------------------------------------------------------------------------------------- */
+
+__extension__ typedef unsigned __int128 uint128;
+
+static uint32_t line_probe(uint32_t h, uint32_t j)
+{
+    const uint32_t golden = 0x9E3779B9;
+    uint32_t multiplier = 1;
+
+    for (uint32_t i = 0; i < j; i++) {
+        multiplier *= golden;
+    }
+    return (h * multiplier + (j + 1) * golden) >> 23;
+}
+
+static uint64_t oracle_probe(const mmb_bloom *bloom, mmb_hash hash, uint32_t i)
+{
+    const uint32_t halves[2] = {(uint32_t)hash.lo, (uint32_t)(hash.lo >> 32)};
+
+    if (bloom->layout == MMB_CLASSIC) {
+        /* x after i steps of y += z, x += y, z += C, from z = C: hi + i lo + i(i+1)(i+2)/6 C */
+        const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
+        const uint64_t steps = (uint64_t)i;
+        const uint64_t x = hash.hi + steps * hash.lo + steps * (steps + 1) * (steps + 2) / 6 * golden;
+        const uint64_t mixed = (x ^ (x >> 32)) * golden;
+        return (uint64_t)(((uint128)mixed * bloom->num_bits) >> 64);
+    }
+    if (bloom->layout == MMB_LINE) {
+        const uint64_t line = (uint64_t)(((uint128)hash.hi * (bloom->num_bits / 512)) >> 64);
+        return 512 * line + line_probe(halves[i / 8], i);
+    }
+    const uint128 place = (uint128)hash.hi * (bloom->num_bits / 32768);
+    const uint64_t page = (uint64_t)(place >> 64);
+    const uint64_t fraction = (uint64_t)place;
+    const uint64_t lines[2] = {64 * page + (fraction >> 59), 64 * page + 32 + ((fraction >> 54) & 31)};
+    return 512 * lines[i % 2] + line_probe(halves[i % 2], i / 2);
+}
+
+static uint8_t oracle_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+{
+    for (uint32_t i = 0; i < bloom->num_probes; i++) {
+        const uint64_t bit = oracle_probe(bloom, hash, i);
+        if (!((payload[bit / 8] >> (bit % 8)) & 1)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void oracle_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+    for (uint32_t i = 0; i < bloom->num_probes; i++) {
+        const uint64_t bit = oracle_probe(bloom, hash, i);
+        payload[bit / 8] = (uint8_t)(payload[bit / 8] | (1U << (bit % 8)));
+    }
+}
+
+/* n hashes: the edges, then random ones, every fifth a repetition. */
+static mmb_hash *some_hashes(size_t n, uint64_t seed)
+{
+    mmb_hash *hashes = random_hashes(n, seed);
+
+    for (size_t i = 0; i < n; i++) {
+        if (i < LENGTH(EDGES)) {
+            hashes[i] = EDGES[i];
+        } else if (i % 5 == 0) {
+            hashes[i] = hashes[i / 2];
+        }
+    }
+    return hashes;
+}
+
+/* ---- probes ----------------------------------------------------------------------------------------------------- */
+
+static void probes_follow_the_rules_for_every_layout_size_and_k(void)
+{
+    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE};
+    static const uint32_t most[] = {64, 16, 32};
+    static const uint64_t step[] = {1, 512, 32768};
+    static const uint64_t sizes[] = {1, 3, 1000, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 53) / 32768};
+    mmb_hash *hashes = some_hashes(40, 1);
+
+    for (size_t i = 0; i < LENGTH(layouts); i++) {
+        for (size_t j = 0; j < LENGTH(sizes); j++) {
+            for (uint32_t k = 1; k <= most[i]; k++) {
+                const mmb_bloom bloom = {layouts[i], k, sizes[j] * step[i]};
+                for (size_t h = 0; h < 40; h++) {
+                    uint64_t *bits = exactly(k * sizeof *bits);
+                    mmb_bloom_probes(&bloom, hashes[h], bits);
+                    for (uint32_t probe = 0; probe < k; probe++) {
+                        CHECK(bits[probe] == oracle_probe(&bloom, hashes[h], probe));
+                        CHECK(bits[probe] < bloom.num_bits);
+                    }
+                    free(bits);
+                }
+            }
+        }
+    }
+    free(hashes);
+}
+
+static void pages_are_those_of_the_probes(void)
+{
+    mmb_hash *hashes = some_hashes(40, 2);
+
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t per_key = bloom->layout == MMB_CLASSIC ? bloom->num_probes : 1;
+        uint64_t *pages = exactly(40 * per_key * sizeof *pages);
+        CHECK(mmb_bloom_pages(bloom, hashes, 0, pages) == 0);
+        CHECK(mmb_bloom_pages(bloom, hashes, 40, pages) == 40 * per_key);
+        for (size_t j = 0; j < 40 * per_key; j++) {
+            CHECK(pages[j] == oracle_probe(bloom, hashes[j / per_key], (uint32_t)(j % per_key)) / 32768);
+        }
+        free(pages);
+    }
+    free(hashes);
+}
+
+/* ---- adding and looking up -------------------------------------------------------------------------------------- */
+
+static void a_batch_sets_and_finds_what_the_rules_say(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        for (size_t j = 0; j < LENGTH(AROUND_PREFETCH); j++) {
+            const mmb_bloom *bloom = &GEOMETRIES[i];
+            const size_t n = AROUND_PREFETCH[j];
+            const size_t size = payload_bytes(bloom);
+            mmb_hash *hashes = some_hashes(n, i);
+            mmb_hash *others = random_hashes(n, ~(uint64_t)i);
+            uint8_t *payload = exactly(size);
+            uint8_t *expected = exactly(size);
+            uint8_t *maybe = exactly(n);
+            uint64_t num_new = 99;
+            uint64_t new_expected = 0;
+            for (size_t h = 0; h < n; h++) {
+                new_expected += !oracle_contains(bloom, expected, hashes[h]);
+                oracle_add(bloom, expected, hashes[h]);
+            }
+            CHECK(mmb_bloom_add_many(bloom, payload, hashes, n, UINT64_MAX, &num_new, NULL) == n);
+            CHECK(num_new == new_expected);
+            CHECK(memcmp(payload, expected, size) == 0);
+            mmb_bloom_contains_many(bloom, payload, hashes, n, maybe);
+            for (size_t h = 0; h < n; h++) {
+                CHECK(maybe[h] == 1 && mmb_bloom_contains(bloom, payload, hashes[h]) == 1);
+            }
+            mmb_bloom_contains_many(bloom, payload, others, n, maybe);
+            for (size_t h = 0; h < n; h++) {
+                CHECK(maybe[h] == oracle_contains(bloom, payload, others[h]));
+                CHECK(maybe[h] == mmb_bloom_contains(bloom, payload, others[h]));
+            }
+            free(hashes);
+            free(others);
+            free(payload);
+            free(expected);
+            free(maybe);
+        }
+    }
+}
+
+static void single_adds_set_what_a_batch_sets(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t size = payload_bytes(bloom);
+        mmb_hash *hashes = some_hashes(100, i);
+        uint8_t *payload = exactly(size);
+        uint8_t *expected = exactly(size);
+        for (size_t h = 0; h < 100; h++) {
+            const unsigned is_new = !oracle_contains(bloom, expected, hashes[h]);
+            oracle_add(bloom, expected, hashes[h]);
+            CHECK(mmb_bloom_add(bloom, payload, hashes[h]) == is_new);
+        }
+        CHECK(memcmp(payload, expected, size) == 0);
+        free(hashes);
+        free(payload);
+        free(expected);
+    }
+}
+
+static void answers_in_noise_are_those_of_the_rules(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t size = payload_bytes(bloom);
+        uint8_t *payload = exactly(size);
+        mmb_hash *hashes = some_hashes(300, i);
+        uint8_t *maybe = exactly(300);
+        uint64_t state = i;
+        for (size_t byte = 0; byte < size; byte++) {
+            payload[byte] = (uint8_t)(next_random(&state) | next_random(&state) | next_random(&state));
+        }
+        mmb_bloom_contains_many(bloom, payload, hashes, 300, maybe);
+        for (size_t h = 0; h < 300; h++) {
+            CHECK(maybe[h] == oracle_contains(bloom, payload, hashes[h]));
+            CHECK(maybe[h] == mmb_bloom_contains(bloom, payload, hashes[h]));
+        }
+        free(payload);
+        free(hashes);
+        free(maybe);
+    }
+}
+
+static void a_new_key_without_room_ends_a_batch_and_sets_nothing(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        for (uint64_t room = 0; room <= 40; room += 13) {
+            const mmb_bloom *bloom = &GEOMETRIES[i];
+            const size_t size = payload_bytes(bloom);
+            mmb_hash *hashes = some_hashes(150, i);
+            uint8_t *payload = exactly(size);
+            uint8_t *expected = exactly(size);
+            uint64_t added = 0;
+            uint64_t num_new = 99;
+            size_t h = 0;
+            for (; h < 150; h++) {
+                if (!oracle_contains(bloom, expected, hashes[h])) {
+                    if (added == room) {
+                        break;
+                    }
+                    added++;
+                    oracle_add(bloom, expected, hashes[h]);
+                }
+            }
+            CHECK(mmb_bloom_add_many(bloom, payload, hashes, 150, room, &num_new, NULL) == h);
+            CHECK(num_new == added);
+            CHECK(memcmp(payload, expected, size) == 0);
+            CHECK(mmb_bloom_add_many(bloom, payload, hashes, h, 0, &num_new, NULL) == h && num_new == 0);
+            free(hashes);
+            free(payload);
+            free(expected);
+        }
+    }
+}
+
+/* ---- changed pages ---------------------------------------------------------------------------------------------- */
+
+static mmb_dirty clean(uint64_t num_pages)
+{
+    return (mmb_dirty){exactly((size_t)num_pages), exactly((size_t)(num_pages / MMB_DIRTY_GROUP + 1))};
+}
+
+static void drop(mmb_dirty dirty)
+{
+    free(dirty.pages);
+    free(dirty.groups);
+}
+
+static void exactly_the_pages_that_changed_are_dirty(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t size = payload_bytes(bloom);
+        const uint64_t num_pages = (size + 4095) / 4096;
+        mmb_hash *hashes = some_hashes(60, i);
+        uint8_t *payload = exactly(size);
+        uint8_t *before = exactly(size);
+        mmb_dirty dirty = clean(num_pages);
+        uint64_t num_new;
+        for (size_t h = 0; h < 60; h++) {
+            memcpy(before, payload, size);
+            memset(dirty.pages, 0, (size_t)num_pages);
+            CHECK(mmb_bloom_add_many(bloom, payload, hashes + h, 1, 1, &num_new, &dirty) == 1);
+            for (uint64_t page = 0; page < num_pages; page++) {
+                const size_t start = (size_t)page * 4096;
+                const size_t length = size - start < 4096 ? size - start : 4096;
+                CHECK(dirty.pages[page] == (memcmp(payload + start, before + start, length) != 0));
+                CHECK(!dirty.pages[page] || dirty.groups[page / MMB_DIRTY_GROUP]);
+            }
+        }
+        free(hashes);
+        free(payload);
+        free(before);
+        drop(dirty);
+    }
+}
+
+static void runs_are_taken_in_order_and_once(void)
+{
+    static const uint64_t pages[] = {0, 1, 510, 511, 512, 1024, 1535, 1599};
+    static const uint64_t runs[][2] = {{0, 2}, {510, 3}, {1024, 1}, {1535, 1}, {1599, 1}};
+    mmb_dirty dirty = clean(1600);
+    uint64_t first = 0;
+    uint64_t count;
+
+    CHECK(!mmb_dirty_take(&dirty, 1600, &first, &count));
+    for (size_t i = 0; i < LENGTH(pages); i++) {
+        dirty.pages[pages[i]] = 1;
+        dirty.groups[pages[i] / MMB_DIRTY_GROUP] = 1;
+    }
+    for (size_t i = 0; i < LENGTH(runs); i++) {
+        CHECK(mmb_dirty_take(&dirty, 1600, &first, &count));
+        CHECK(first == runs[i][0] && count == runs[i][1]);
+        first += count;
+    }
+    CHECK(!mmb_dirty_take(&dirty, 1600, &first, &count));
+    first = 0;
+    CHECK(!mmb_dirty_take(&dirty, 1600, &first, &count));
+    CHECK(!mmb_dirty_take(&dirty, 0, &first, &count));
+    drop(dirty);
+}
+
+static void a_payload_that_is_dirty_all_over_is_one_run(void)
+{
+    static const uint64_t sizes[] = {1, 511, 512, 513, 2000};
+
+    for (size_t i = 0; i < LENGTH(sizes); i++) {
+        mmb_dirty dirty = clean(sizes[i]);
+        uint64_t first = 0;
+        uint64_t count;
+        memset(dirty.pages, 1, (size_t)sizes[i]);
+        memset(dirty.groups, 1, (size_t)(sizes[i] / MMB_DIRTY_GROUP + 1));
+        CHECK(mmb_dirty_take(&dirty, sizes[i], &first, &count) && first == 0 && count == sizes[i]);
+        CHECK(!mmb_dirty_take(&dirty, sizes[i], &first, &count));
+        drop(dirty);
+    }
+}
+
+#define TEST(name) {#name, name}
+const test FILTER_TESTS[] = {
+    TEST(probes_follow_the_rules_for_every_layout_size_and_k),
+    TEST(pages_are_those_of_the_probes),
+    TEST(a_batch_sets_and_finds_what_the_rules_say),
+    TEST(single_adds_set_what_a_batch_sets),
+    TEST(answers_in_noise_are_those_of_the_rules),
+    TEST(a_new_key_without_room_ends_a_batch_and_sets_nothing),
+    TEST(exactly_the_pages_that_changed_are_dirty),
+    TEST(runs_are_taken_in_order_and_once),
+    TEST(a_payload_that_is_dirty_all_over_is_one_run),
+    {NULL, NULL},
+};

@@ -1,0 +1,389 @@
+"""Two engines, one truth: the kernel and the reference give the same bytes, counts and errors.
+
+Every test asks both and compares. What is right is tested elsewhere, against FORMAT.md's vectors
+and an independent reader; here it matters that there is one answer. tests/test_engine_cores.py does
+the same for whole filters.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mmbloom import reference
+from mmbloom.errors import KeyTypeError, KeyValueError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    BesideAThread = Callable[[], AbstractContextManager[None]]
+
+kernel = pytest.importorskip("mmbloom._kernel", reason="no kernel was compiled here")
+
+CLASSIC, LINE, PAGE = 1, 2, 3
+RAW, HEX = 0, 1
+SEEDS = st.sampled_from([0, 1, 2**32 - 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+WORDS = st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+FORMS = st.sampled_from([RAW, HEX])
+
+# One alphabet for each way in which CPython stores text: 1 byte (ASCII, Latin-1), 2 and 4 bytes.
+ALPHABETS = {
+    "ascii": "\0aZ09~\x7f",
+    "latin1": "\0a\x80\xe9\xff",
+    "ucs2": "a\xff\u0100\u07ff\u0800\ud7ff\ue000\uffff",
+    "ucs4": "a\xff\u0800\uffff\U00010000\U0010ffff",
+}
+TEXTS = st.one_of([st.text(letters, max_size=1000) for letters in ALPHABETS.values()])
+BYTES = st.binary(max_size=1000)
+HEX_TEXTS = st.text("0123456789abcdefABCDEF", max_size=300)
+GOOD_KEYS = st.one_of(
+    TEXTS, BYTES, HEX_TEXTS, BYTES.map(bytearray), BYTES.map(memoryview), HEX_TEXTS.map(str.encode)
+)
+BAD_KEYS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.tuples(),
+    st.sampled_from(
+        ["\ud800", "ok\udfff", "\ud83d\ude00", "0g", "abc", " 0a1", "é", b"\x000", "0\0"]
+    ),
+)
+KEYS = st.lists(GOOD_KEYS, max_size=20) | st.lists(GOOD_KEYS | BAD_KEYS, max_size=20)
+
+
+def same(call: Callable[[ModuleType], Any]) -> Any:  # noqa: ANN401 - whatever an engine returns
+    """Return what *call* gives with either engine: a value, or the type and text of an error."""
+    results = []
+    for engine in (kernel, reference):
+        try:
+            results.append(call(engine))
+        except (KeyTypeError, KeyValueError, SourceError, ValueError, KeyError) as exc:
+            results.append((type(exc), str(exc)))
+    assert results[0] == results[1]
+    return results[0]
+
+
+# ---- keys and batches ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letters", [*ALPHABETS.values(), None], ids=[*ALPHABETS, "bytes"])
+def test_hashes_agree_for_every_length_from_0_to_1000(letters: str | None) -> None:
+    """XXH3 has a rule of its own for 0, 1-3, 4-8, 9-16, 17-128, 129-240 and more bytes."""
+    chance = np.random.default_rng(1)
+    for length in range(1001):
+        key = chance.bytes(length)
+        if letters:
+            key = "".join(letters[byte % len(letters)] for byte in key)
+
+        same(lambda engine, key=key: engine.hash_key(key, len(key), RAW))
+
+
+@given(GOOD_KEYS | BAD_KEYS, SEEDS, FORMS)
+def test_one_key_has_one_hash_or_one_error(key: object, seed: int, form: int) -> None:
+    """str, bytes, bytearray and memoryview, good or bad, in both key forms."""
+    same(lambda engine: engine.hash_key(key, seed, form))
+
+
+@given(keys=KEYS, seed=SEEDS, form=FORMS)
+@example(keys=["\ud800", None], seed=0, form=RAW)
+@example(keys=["aa", "zz", "\ud800", None], seed=0, form=HEX)
+def test_a_batch_of_objects_has_the_hashes_of_its_keys(
+    beside_a_thread: BesideAThread, keys: list[object], seed: int, form: int
+) -> None:
+    """The error of a batch is that of its first bad key, whatever is wrong with the later ones."""
+    found = same(lambda engine: bytes(engine.hash_batch(engine.ObjectBatch(keys), seed, form)))
+    with beside_a_thread():
+        again = same(lambda engine: bytes(engine.hash_batch(engine.ObjectBatch(keys), seed, form)))
+
+    assert again == found
+    singles = [same(lambda engine, key=key: engine.hash_key(key, seed, form)) for key in keys]
+    for index, (kind, text) in enumerate(singles):
+        if isinstance(text, str):
+            assert found == (kind, text.replace("key:", f"key {index} of the batch:", 1))
+            return
+    assert found == b"".join(struct.pack("<QQ", *key) for key in singles)
+
+
+@pytest.mark.parametrize("num_keys", [0, 1, 255, 256, 257, 511, 512, 513, 16383, 16384, 16385])
+def test_hashes_agree_at_the_borders_of_pieces_and_chunks(
+    beside_a_thread: BesideAThread, num_keys: int
+) -> None:
+    """Objects are gathered 16 384 at a time, hashed 512 at a time; below 257 the GIL is kept."""
+    keys = [f"key {i}" for i in range(num_keys)]
+
+    same(lambda engine: bytes(engine.hash_batch(engine.ObjectBatch(keys), 7, RAW)))
+    with beside_a_thread():
+        same(lambda engine: bytes(engine.hash_batch(engine.ObjectBatch(keys), 7, RAW)))
+
+
+@pytest.mark.parametrize("bad", [None, 1, 1.5, "\ud800"])
+@pytest.mark.parametrize("at", [0, 1, 16383, 16384, 16385])
+def test_a_bad_key_is_named_by_its_number_in_the_batch(
+    beside_a_thread: BesideAThread, at: int, bad: object
+) -> None:
+    """In a later piece of a large batch, and in a piece that begins at *first*, too."""
+    keys: list[object] = [b"key"] * 16400
+    keys[at] = bad
+
+    found = same(lambda engine: engine.hash_batch(engine.ObjectBatch(keys), 0, RAW))
+    with beside_a_thread():
+        later = same(lambda engine: engine.hash_batch(engine.ObjectBatch(keys, 1000), 0, RAW))
+
+    assert found[1].startswith(f"key {at} of the batch: ")
+    assert later[1].startswith(f"key {1000 + at} of the batch: ")
+
+
+@given(st.data(), SEEDS, FORMS)
+def test_rows_of_one_width_agree(data: st.DataObject, seed: int, form: int) -> None:
+    """Whole rows, NumPy's S without trailing NULs, NumPy's U with any number as code point."""
+    kind = data.draw(st.sampled_from(["bytes", "trimmed", "ucs4"]))
+    width = data.draw(st.integers(0, 40)) * (4 if kind == "ucs4" else 1)
+    letters = st.sampled_from([0, 0x30, 0x66, 0xE9, 0xFFFF, 0x10FFFF]) | st.integers(0, 2**32 - 1)
+    units = letters.map(lambda c: struct.pack("=I", c)) if kind == "ucs4" else st.binary(max_size=1)
+    content = data.draw(st.lists(units | st.just(b"0000"), max_size=300).map(b"".join))
+    num_rows = data.draw(st.integers(0, len(content) // width if width else 9))
+
+    same(lambda engine: bytes(_hash_rows(engine, content, width, num_rows, kind, seed, form)))
+
+
+def _hash_rows(engine: ModuleType, *args: Any) -> bytes:  # noqa: ANN401 - passed on
+    content, width, num_rows, kind, seed, form = args
+    return bytes(engine.hash_batch(engine.RowsBatch(content, width, num_rows, kind, 5), seed, form))
+
+
+@pytest.mark.parametrize(
+    ("code_point", "is_text"),
+    [(0xD7FF, True), (0xD800, False), (0xDFFF, False), (0x10FFFF, True), (0x110000, False)],
+    ids=hex,
+)
+def test_what_is_no_code_point_has_no_hash(code_point: int, is_text: bool) -> None:  # noqa: FBT001
+    """A NumPy array of text can hold any number; two of them must never be one key."""
+    row = struct.pack("=I", code_point)
+
+    found = same(lambda engine: _hash_rows(engine, row, 4, 1, "ucs4", 0, RAW))
+
+    if is_text:
+        assert found == struct.pack("<QQ", *reference.hash_key(chr(code_point), 0, RAW))
+    else:
+        assert found[0] is KeyValueError
+
+
+@pytest.mark.parametrize(
+    ("content", "width", "num_rows"), [(b"abc", 2, 2), (b"", 1, 1), (b"a", -1, 1), (b"a", 1, -1)]
+)
+def test_rows_that_leave_their_memory_are_refused(
+    content: bytes, width: int, num_rows: int
+) -> None:
+    """Bounds are checked before a byte is read."""
+    found = same(lambda engine: len(engine.RowsBatch(content, width, num_rows, "bytes")))
+
+    assert found[0] is ValueError
+    assert "do not fit" in found[1]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=30), st.sampled_from([4, 8]), SEEDS, FORMS)
+def test_keys_between_offsets_agree(
+    keys: list[bytes], offset_bytes: int, seed: int, form: int
+) -> None:
+    """Arrow's layout, with 32- and with 64-bit offsets; empty keys are keys."""
+    ends = [sum(map(len, keys[:i])) for i in range(len(keys) + 1)]
+    offsets = struct.pack(f"={len(ends)}{'I' if offset_bytes == 4 else 'Q'}", *ends)
+    content = b"".join(keys)
+
+    found = same(lambda engine: _hash_offsets(engine, content, offsets, offset_bytes, seed, form))
+
+    if form == RAW:
+        assert found == b"".join(struct.pack("<QQ", *reference.hash_bytes(k, seed)) for k in keys)
+
+
+def _hash_offsets(engine: ModuleType, *args: Any) -> bytes:  # noqa: ANN401 - passed on
+    content, offsets, offset_bytes, seed, form = args
+    batch = engine.OffsetsBatch(content, offsets, offset_bytes)
+    return bytes(engine.hash_batch(batch, seed, form))
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[], [0, 5], [3, 2], [0, 3, 1], [0, 2**32 - 1], [2, 2, 1]],
+    ids=["none", "past-the-end", "falling", "falling-later", "wrapped", "falling-behind"],
+)
+@pytest.mark.parametrize("code", ["I", "Q"])
+def test_offsets_that_leave_their_memory_are_refused(offsets: list[int], code: str) -> None:
+    """Arrow data comes from other libraries: no offset is trusted."""
+    packed = struct.pack(f"={len(offsets)}{code}", *offsets)
+    found = same(lambda engine: len(engine.OffsetsBatch(b"four", packed, struct.calcsize(code))))
+
+    assert found[0] is ValueError
+
+
+LINE_TEXT = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"\r", b"ab", b"0F", b":", b"\0", b"\xff", b"key:1:2"]),
+    max_size=60,
+).map(b"".join)
+
+
+@given(LINE_TEXT, st.integers(0, 3), st.sampled_from([b":", b"\0", b"a"]), SEEDS, FORMS)
+@example(b"a\n\nb", 0, b":", 0, RAW)
+@example(b"a:1\r\nb:2", 2, b":", 0, RAW)
+@example(b"a:1\nb", 2, b":", 0, RAW)
+@example(b"\r\r\n", 0, b":", 0, RAW)
+def test_lines_agree(text: bytes, field: int, delimiter: bytes, seed: int, form: int) -> None:
+    """LF, CR LF, no final newline, empty lines, fields: the same keys, or the same error."""
+    same(lambda engine: _hash_lines(engine, text, delimiter[0], field, seed, form))
+
+
+def _hash_lines(engine: ModuleType, *args: Any) -> bytes:  # noqa: ANN401 - passed on
+    text, delimiter, field, seed, form = args
+    batch = engine.LinesBatch(text, "list.txt", 11, delimiter, field)
+    hashes = bytes(engine.hash_batch(batch, seed, form))
+    assert len(hashes) <= 16 * len(batch)  # its length is an upper bound
+    return hashes
+
+
+@pytest.mark.parametrize("num_lines", [1, 511, 512, 513, 1500])
+def test_a_bad_line_is_named_by_its_number_in_the_list(num_lines: int) -> None:
+    """Empty lines are no keys, but they are lines; so is what came before this block."""
+    text = b"a:1\n\n" * num_lines + b"no field\n"
+
+    found = same(lambda engine: _hash_lines(engine, text, ord(":"), 2, 0, RAW))
+
+    assert found[0] is SourceError
+    assert found[1].startswith(f"list.txt, line {11 + 2 * num_lines}: ")
+
+
+@given(LINE_TEXT, st.binary(max_size=40), st.booleans())
+def test_selected_lines_agree(text: bytes, noise: bytes, wanted: bool) -> None:  # noqa: FBT001
+    """Lines that have no flag are left out; a flag is 0 or 1."""
+    flags = bytes(byte & 1 for byte in noise)
+
+    same(lambda engine: engine.select_lines(text, flags, wanted))
+
+
+# ---- hashes --------------------------------------------------------------------------------------
+
+HASHES = st.lists(st.tuples(WORDS, WORDS), max_size=200)
+
+
+def _packed(hashes: list[tuple[int, int]]) -> bytearray:
+    return bytearray().join(struct.pack("<QQ", *key) for key in hashes)
+
+
+@given(HASHES)
+def test_sorting_and_sums_agree(hashes: list[tuple[int, int]]) -> None:
+    """Sorted by (hi, lo), each once; the sum is modulo 2^128."""
+    found = same(lambda engine: engine.sort_unique(_packed(hashes)))
+
+    assert found == _packed(sorted(set(hashes)))
+    total = same(lambda engine: engine.sum_hashes(bytes(found)))
+    assert total == sum((hi << 64) + lo for hi, lo in set(hashes)) % 2**128
+
+
+@pytest.mark.parametrize("shared_bits", [0, 8, 56, 64, 72, 120, 128])
+def test_sorting_agrees_for_hashes_with_a_common_prefix(shared_bits: int) -> None:
+    """Hashes that differ in their last bytes only take the radix sort through every level."""
+    chance = np.random.default_rng(shared_bits)
+    numbers = [int.from_bytes(chance.bytes(16), "big") >> shared_bits for _ in range(3000)]
+    hashes = [(number >> 64, number & (2**64 - 1)) for number in numbers + numbers[::7]]
+
+    same(lambda engine: engine.sort_unique(_packed(hashes)))
+
+
+# ---- probes --------------------------------------------------------------------------------------
+
+BORDERS = [2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**32 + 2**20, 2**40, 2**53]
+
+
+@given(st.data(), WORDS, WORDS)
+def test_probes_agree_for_every_layout_k_and_size(data: st.DataObject, hi: int, lo: int) -> None:
+    """From one probe to the most of the layout; sizes from 1 bit to 2^53, both sides of 2^32."""
+    layout, step, most = data.draw(
+        st.sampled_from([(CLASSIC, 1, 64), (LINE, 512, 16), (PAGE, 32768, 32)])
+    )
+    sizes = st.sampled_from(BORDERS) | st.integers(1, 2**53) | st.integers(1, 100000)
+    num_bits = -(-data.draw(sizes) // step) * step
+
+    longest = same(lambda engine: engine.probes(layout, num_bits, most, hi, lo))
+
+    assert all(0 <= bit < num_bits for bit in longest)
+    for num_probes in range(1, most):
+        shorter = same(lambda engine, k=num_probes: engine.probes(layout, num_bits, k, hi, lo))
+        assert shorter == longest[:num_probes]
+
+
+@pytest.mark.parametrize("num_probes", [65, 1000, 2**32 - 1])
+def test_more_probes_than_any_layout_has_are_refused(num_probes: int) -> None:
+    """The kernel writes them to an array of 64."""
+    found = same(lambda engine: engine.probes(CLASSIC, 512, num_probes, 0, 0))
+
+    assert found[0] is ValueError
+
+
+# ---- payloads ------------------------------------------------------------------------------------
+
+
+def _payload(num_bytes: int, share: float, seed: int) -> bytes:
+    """Return bytes of which about *share* of the bits are set."""
+    chance = np.random.default_rng(seed)
+    noise = [int.from_bytes(chance.bytes(num_bytes), "little") for _ in range(3)]
+    few, many = noise[0] & noise[1] & noise[2], noise[0] | noise[1] | noise[2]
+    full = 256**num_bytes - 1
+    value = {0.0: 0, 0.125: few, 0.5: noise[0], 0.875: many, 1.0: full}[share]
+    return value.to_bytes(num_bytes, "little")
+
+
+SHARES = st.sampled_from([0.0, 0.125, 0.5, 0.875, 1.0])
+
+
+@given(st.integers(0, 5), SHARES, st.integers(0, 9))
+def test_counts_of_a_payload_agree(num_pages: int, share: float, seed: int) -> None:
+    """popcount, the histogram of lines, the halves of pages."""
+    payload = _payload(4096 * num_pages, share, seed)
+
+    total = same(lambda engine: engine.popcount(payload))
+    histogram = same(lambda engine: engine.line_histogram(payload))
+    halves = same(lambda engine: engine.page_halves(payload))
+
+    assert total == sum(halves) == sum(x * count for x, count in enumerate(histogram))
+    assert sum(histogram) == 64 * num_pages
+
+
+@given(st.integers(0, 5), SHARES, st.integers(0, 9))
+def test_the_fill_of_pages_is_the_same_double(num_pages: int, share: float, seed: int) -> None:
+    """Added in one order, never contracted: rates in a file do not depend on who computed them."""
+    payload = _payload(4096 * num_pages, share, seed)
+    lower, upper = np.random.default_rng(seed).random((2, 513)).tolist()
+
+    same(lambda engine: engine.page_fill(payload, lower, upper).hex())
+
+
+@pytest.mark.parametrize("num_bytes", [*range(130), 4095, 4097])
+def test_counts_of_any_number_of_bytes_agree(num_bytes: int) -> None:
+    """A tail shorter than a line counts as bits, but is no line."""
+    payload = _payload(num_bytes, 0.5, num_bytes)
+
+    same(lambda engine: engine.popcount(payload))
+    same(lambda engine: engine.line_histogram(payload))
+    same(lambda engine: engine.page_halves(payload))
+
+
+def test_checksums_agree_for_every_length_from_0_to_1000() -> None:
+    """And for the MiB that is a chunk of a file."""
+    for num_bytes in [*range(1001), 1 << 20]:
+        payload = _payload(num_bytes, 0.5, 3)
+        same(lambda engine, payload=payload: engine.checksum64(payload))
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.booleans())
+def test_equality_of_payloads_agrees(left: bytes, right: bytes, equal: bool) -> None:  # noqa: FBT001
+    """Of another length, too."""
+    right = bytes(left) if equal else right
+
+    assert same(lambda engine: engine.payloads_equal(left, bytearray(right))) == (left == right)
