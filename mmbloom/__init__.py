@@ -9,7 +9,6 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
     (True, False)
 """
 
-from mmbloom import errors
 from mmbloom.build.memory import BuildReport, Progress, build
 from mmbloom.build.sources import KeyList, read_list
 from mmbloom.engine import ENGINE
@@ -30,11 +29,41 @@ from mmbloom.errors import (
     SourceError,
     TruncatedError,
     VersionError,
-    WrongKindError,
 )
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
+
+__all__ = [
+    "ENGINE",
+    "BloomFilter",
+    "BuildReport",
+    "CapacityError",
+    "ChecksumError",
+    "ClosedError",
+    "FormatError",
+    "Geometry",
+    "IncompatibleError",
+    "KeyList",
+    "KeyTypeError",
+    "KeyValueError",
+    "LockHeldError",
+    "MmbloomError",
+    "NoSpaceError",
+    "ParameterError",
+    "ParameterTypeError",
+    "Progress",
+    "ReadOnlyError",
+    "SourceError",
+    "TruncatedError",
+    "VersionError",
+    "build",
+    "int_key",
+    "open",
+    "open_writable",
+    "plan",
+    "read_list",
+]
 
 __version__ = "0.1.0"
 

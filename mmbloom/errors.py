@@ -72,12 +72,6 @@ class VersionError(FormatError):
     default_hint = "Upgrade mmbloom to a release that knows it, or build the file again"
 
 
-class WrongKindError(FormatError):
-    """The file holds a filter of another kind than the class that was asked to open it."""
-
-    default_hint = "Open it with mmbloom.open(), which takes every kind"
-
-
 class LockHeldError(MmbloomError, RuntimeError):
     """Another handle is writing this file: wait until it is closed, or open read-only."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import sys
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -86,7 +87,7 @@ def decode_hex(digits: bytes, where: str) -> bytes:
     return bytes.fromhex(digits.decode("ascii"))
 
 
-class Batch:
+class Batch(ABC):
     """Keys in order; each is str or bytes-like."""
 
     num_keys: int
@@ -95,9 +96,9 @@ class Batch:
     def __len__(self) -> int:
         return self.num_keys
 
+    @abstractmethod
     def keys(self) -> Iterator[object]:
         """Yield every key."""
-        raise NotImplementedError
 
     def describe(self, index: int) -> str:
         """Name key *index* for an error message."""

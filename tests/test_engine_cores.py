@@ -297,18 +297,27 @@ def test_only_pages_that_change_are_written() -> None:
 
 @pytest.mark.parametrize("operation", ["or", "and", "clear"])
 @pytest.mark.parametrize("geometry", [Geometry(LINE, 512 * 200, 7), Geometry(CLASSIC, 1000, 5)])
-def test_whole_payloads_combine_alike(operation: str, geometry: Geometry) -> None:
+@pytest.mark.parametrize("write_through", [True, False])
+def test_whole_payloads_combine_alike(
+    operation: str,
+    geometry: Geometry,
+    write_through: bool,  # noqa: FBT001 - a parameter of _attach
+) -> None:
     """Every page counts as changed, the last, shorter one too."""
     num_bytes = -(-geometry.num_bits // 512) * 64
     chance = np.random.default_rng(5)
-    twins = Twins(geometry, chance.bytes(num_bytes), keys_added=3)
+    payload = chance.bytes(num_bytes)
+    twins = Twins(geometry, payload, keys_added=3, write_through=write_through)
     other = None if operation == "clear" else chance.bytes(num_bytes)
 
     twins.call("_combine", other, operation, 77)
 
-    num_pages = -(-num_bytes // 4096)
-    assert twins.cores[0].published == [[(0, num_pages)]]
-    assert twins.cores[0].keys_added == 77
+    runs = [[(0, -(-num_bytes // 4096))]]
+    assert twins.cores[0].published == (runs if write_through else [])
+    assert [core.keys_added for core in twins.cores] == [77, 77]
+    for core in twins.cores:
+        core.keys_added = 5
+    twins.check()
 
 
 @pytest.mark.parametrize("operation", ["or", "and"])

@@ -7,7 +7,6 @@ does not depend on the order of the keys.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -192,9 +191,11 @@ def _hash_all(
 
 def _identity(header: Header, hashes: bytearray) -> bytes:
     """Return the UUID: made of keys and parameters, so that the same list gives the same file."""
+    from hashlib import sha256  # OpenSSL takes long to load
+
     anonymous = header._replace(uuid=bytes(16), created_unix_ns=0)
     keys = sum_hashes(hashes).to_bytes(16, "little")
-    return hashlib.sha256(keys + anonymous.pack(Status())).digest()[:16]
+    return sha256(keys + anonymous.pack(Status())).digest()[:16]
 
 
 def _date_ns() -> int:

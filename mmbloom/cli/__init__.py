@@ -1,4 +1,4 @@
-"""The command ``mmbloom``: one short file a subcommand, each over the public interface only.
+"""The command ``mmbloom``: one short file a subcommand, which is loaded when it is asked for.
 
 Exit codes are those of grep: 0 found (or done), 1 nothing found, 2 error.
 """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from mmbloom import BloomFilter
+    from mmbloom.keys.lines import Lines
 
 DESCRIPTION = """\
 Print the keys that may be in a filter: those given as KEY, else the lines of
@@ -29,6 +30,10 @@ examples:
   mmbloom check seen.mmb -v < urls.txt > new.txt
   mmbloom check pwned.mmb --hibp --list suspects.txt    # lines are HASH:count
 """
+
+# Importing NumPy takes ten times as long as the rest of a look-up of a few keys. A block of that
+# size goes straight to the engine, without contains_many() and its reading ahead of cold files.
+_FEW_BYTES = 4096
 
 
 class _Tally(NamedTuple):
@@ -55,7 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-c", "--count", action="store_true", help="print how many keys are selected"
     )
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print nothing; the exit code tells"
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print nothing, end at the first key selected; the exit code tells",
     )
     output.add_json(parser)
 
@@ -65,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     from mmbloom import BloomFilter
 
     resolve_hibp(arguments)
-    if arguments.keys and (arguments.list or arguments.delimiter):
-        raise UsageError("KEY is looked up as it is: leave out --list, --delimiter and --hibp")
+    if arguments.keys and (arguments.list or arguments.delimiter or arguments.field):
+        raise UsageError("KEY is looked up as it is: leave out the options that are for lists")
     with BloomFilter.open(arguments.filter) as found:
         if arguments.hibp and found.key_form != "hex":
             raise CommandError(
@@ -75,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "digests as text, upper and lower case apart"
             )
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
-        if arguments.json:
+        if arguments.json and not arguments.quiet:
             maybe = tally.keys - tally.selected if arguments.invert else tally.selected
             facts = {"keys": tally.keys, "maybe": maybe, "definitely_not": tally.keys - maybe}
             output.print_json(facts | {"expected_fpr": found.expected_fpr()})
@@ -110,19 +118,30 @@ def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
 
 def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
     """Look up the lines of a list, a block at a time."""
-    import numpy as np
-
     if arguments.list is None and os.isatty(0) and sys.stderr.isatty():
         streams.complain("keys, one a line; Ctrl-D ends:")
     num_keys = num_selected = 0
     wanted = not arguments.invert
     with open_list(arguments.list or "-", arguments) as blocks, hibp_is_an_option(arguments):
         for lines in blocks:
-            maybe = found.contains_many(lines)
-            num_maybe = int(np.count_nonzero(maybe))
+            maybe, num_maybe = _answers(found, lines)
             num_keys += len(maybe)
             num_selected += num_maybe if wanted else len(maybe) - num_maybe
             if _prints_keys(arguments):
-                streams.write(lines.select(maybe.data, wanted=wanted))
+                streams.write(lines.select(maybe, wanted=wanted))
                 streams.flush()  # a pipe may be slow, and its reader waits for these answers
+            if arguments.quiet and num_selected:
+                break
     return _Tally(num_keys, num_selected)
+
+
+def _answers(found: BloomFilter, lines: Lines) -> tuple[bytearray | memoryview, int]:
+    """Return one byte a key, 1 for maybe, and how many are."""
+    if len(lines.data) <= _FEW_BYTES:
+        few = bytearray(len(lines.batch))
+        del few[found._contains_batch(lines.batch, few) :]
+        return few, few.count(1)
+    import numpy as np
+
+    maybe = found.contains_many(lines)
+    return maybe.data, int(np.count_nonzero(maybe))

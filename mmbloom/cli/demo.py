@@ -16,12 +16,15 @@ from mmbloom.cli.options import UsageError, count
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    Say = Callable[[str], None]
 
 DESCRIPTION = """\
 Generate a list in the HASH:count form of breach lists, build a filter file from
-it, and look up its keys, and as many others, from a second process. Prints what
-was done and how long it took. The files are temporary, unless --keep.
-Exit code: 0 every answer was right, 2 some was not.
+it, and look up its keys, and as many others, each in a process of its own.
+Prints what was done and how long it took. The files are temporary, unless
+--keep. Exit code: 0 every answer was right, 2 some was not.
 """
 EPILOG = """\
 example:
@@ -31,8 +34,7 @@ example:
 FPR = 0.001
 _DIGEST_BYTES = 20  # SHA-1
 _LINES_AT_A_TIME = 10_000
-# Numbers that two generators of digests start from, so that the lists differ.
-_BREACHED, _CLEAN = 1, 2
+_BREACHED, _CLEAN = 1, 2  # seeds of the two lists
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,20 +45,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="put the files in this folder and keep them"
     )
+    output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo in a folder; return 0 if every answer was right."""
     if arguments.keys < 1:
         raise UsageError(f"--keys: expected 1 or more, found {arguments.keys}")
-    if arguments.keep is not None:
+    say: Say = (lambda _: None) if arguments.json else _say
+    if arguments.keep is None:
+        with tempfile.TemporaryDirectory(prefix="mmbloom-demo-") as folder:
+            figures = _demo(Path(folder), arguments.keys, say)
+    else:
         arguments.keep.mkdir(parents=True, exist_ok=True)
-        return _demo(arguments.keep, arguments.keys)
-    with tempfile.TemporaryDirectory(prefix="mmbloom-demo-") as folder:
-        return _demo(Path(folder), arguments.keys)
+        figures = _demo(arguments.keep, arguments.keys, say)
+        say(f"kept   all of it in {output.printable(str(arguments.keep))}")
+    if arguments.json:
+        output.print_json(figures)
+    return 0 if figures["present"]["definitely_not"] == 0 else 2
 
 
-def _demo(folder: Path, num_keys: int) -> int:
+def _demo(folder: Path, num_keys: int, say: Say) -> dict[str, Any]:
+    """Do it all in *folder*, and return the figures that were said."""
     breached, clean = folder / "breached.txt", folder / "clean.txt"
     filter_path = folder / "breached.mmb"
     started = time.perf_counter()
@@ -64,24 +74,33 @@ def _demo(folder: Path, num_keys: int) -> int:
     _write_list(clean, _CLEAN, num_keys)
     seconds = time.perf_counter() - started
     size = output.size_text(breached.stat().st_size)
-    _say(f"wrote  {output.count_text(num_keys, 'line')} of HASH:count, {size}, to {breached.name};")
-    _say(f"       as many with other digests to {clean.name}; {seconds:.1f} s")
+    say(f"wrote  {output.count_text(num_keys, 'line')} of HASH:count, {size}, to {breached.name};")
+    say(f"       as many with other digests to {clean.name}; {seconds:.1f} s")
 
     built = _mmbloom("build", breached, "-o", filter_path, "--fpr", FPR, "--hibp", "--json")
+    build_seconds = sum(built["seconds"].values())
     size, bits = output.size_text(built["file_bytes"]), f"{built['bits_per_key']:.1f} bits a key"
-    seconds = sum(built["seconds"].values())
-    _say(f"built  {filter_path.name}: {size}, {bits}; {seconds:.1f} s ({built['engine']} engine)")
+    text = f"{filter_path.name}: {size}, {bits}; {build_seconds:.1f} s, {built['engine']} engine"
+    say(f"built  {text}")
 
-    _say("check  in processes of their own:")
+    say("check  in a process of its own:")
     present = _checked(filter_path, breached)
-    _say(f"       keys in the list:     {_answers(present)}")
+    say(f"       keys in the list:     {_answers(present)}")
     absent = _checked(filter_path, clean)
-    _say(f"       keys not in the list: {_answers(absent)}")
+    say(f"       keys not in the list: {_answers(absent)}")
     measured = absent["maybe"] / absent["keys"]
     rates = f"{measured:.3g} measured, {built['expected_fpr']:.3g} expected, {FPR:g} asked for"
-    _say(f"       false-positive rate:  {rates}")
-    _say(f"open   {1e6 * _opening_seconds(filter_path):.0f} us, whatever the size: nothing is read")
-    return 0 if present["definitely_not"] == 0 else 2
+    say(f"       false-positive rate:  {rates}")
+
+    opening = _opening_seconds(filter_path)
+    say(f"open   {1e6 * opening:.0f} us, whatever the size: nothing is read")
+    return {
+        "built": built,
+        "present": present,
+        "absent": absent,
+        "measured_fpr": measured,
+        "opening_seconds": opening,
+    }
 
 
 def _answers(result: dict[str, Any]) -> str:
@@ -90,7 +109,7 @@ def _answers(result: dict[str, Any]) -> str:
 
 
 def _write_list(path: Path, seed: int, num_lines: int) -> None:
-    """Write lines as SHA-1 digests with counts look: in no order, upper case."""
+    """Write lines of HASH:count, as SHA-1 digests look: in upper case, without an order."""
     digests = random.Random(seed)  # noqa: S311 - a list for show
     width = 2 * _DIGEST_BYTES
     with path.open("x", encoding="ascii") as file:
@@ -113,13 +132,14 @@ def _mmbloom(*arguments: object) -> dict[str, Any]:
     """Run a command of mmbloom in a process of its own and return the JSON that it prints."""
     words = [sys.executable, "-m", "mmbloom", *map(str, arguments)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)  # noqa: S603 - this program
-    if done.returncode > 1:
-        raise SystemExit(done.returncode)  # it has said why
+    if done.returncode not in {0, 1}:  # 1: nothing found, which is an answer
+        raise SystemExit(2)  # it has said why
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
 def _opening_seconds(path: Path) -> float:
+    """Return the best of a few: what opening costs when nothing else is in the way."""
     from mmbloom import BloomFilter
 
     best = float("inf")

@@ -22,7 +22,7 @@ def text_of(exc: Exception) -> str:
     if isinstance(exc, MemoryError):
         return "out of memory"
     if type(exc).__str__ is OSError.__str__ and isinstance(exc, OSError) and exc.strerror:
-        where = "" if exc.filename is None else f"{exc.filename}: "
+        where = "" if exc.filename is None else f"{exc.filename or repr('')}: "
         return output.printable(where + exc.strerror)
     return output.printable(str(exc))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
@@ -59,7 +60,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
     overfill = ", more are let in" if facts["overfill"] else ""
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
-    metadata = [(f"metadata {name}", value) for name, value in facts["metadata"].items()]
+    metadata = [f"{name}: {_value_text(value)}" for name, value in facts["metadata"].items()]
     return [
         ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}, {facts['state']}"),
         ("kind", f"{facts['kind']}, {layout}"),
@@ -75,8 +76,12 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
         ("uuid", facts["uuid"]),
         ("format", f"version {facts['format_version']}"),
         ("engine", f"{facts['engine']} (of this program)"),
-        *(metadata or [("metadata", "none")]),
+        *zip(["metadata", *[""] * len(metadata)], metadata or ["none"], strict=False),
     ]
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _fill_rows(

@@ -152,7 +152,12 @@ class BloomFilter(FilterHandle):
 
         Cost: one page read, whatever the size, and one more for each of up to 8 canaries.
         """
-        return cls._of_file(MappedFile.open(path, advice))
+        # Canaries lie far apart: reading ahead at each would cost more than all later look-ups.
+        mapped = MappedFile.open(path, "random" if advice == "normal" else advice)
+        opened = cls._of_file(mapped)
+        if advice == "normal":
+            mapped.advise(advice)
+        return opened
 
     @classmethod
     def open_writable(cls, path: FilePath) -> Self:

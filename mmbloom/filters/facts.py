@@ -234,11 +234,12 @@ class FilterFacts(BloomCore):
         Cost: two passes over the payload.
         """
         payload = self._open_payload()
-        if isinstance(self._storage, MappedFile):
-            self._storage.check_length()  # before anything touches a part that may be gone
+        if not isinstance(self._storage, MappedFile):
+            return 0  # the memory of this process
+        self._storage.check_length()  # before anything touches a part that may be gone
         self._read_status()
         self._check_canaries()
-        if not isinstance(self._storage, MappedFile) or not self.sealed:
+        if not self.sealed:
             return 0
         path = self._storage.path
         check_payload(
@@ -277,8 +278,11 @@ class FilterFacts(BloomCore):
     def _found(self, canaries: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Return up to 8 of the hashes, those that may be in."""
         hashes = dict.fromkeys(canaries)
+        packed = b"".join(HASH.pack(*each) for each in hashes)
+        if isinstance(self._storage, MappedFile):
+            self._storage.start_reading(self._pages_of(packed))  # cold: all at once
         answers = bytearray(len(hashes))
-        self._contains_hashes(b"".join(HASH.pack(*each) for each in hashes), answers)
+        self._contains_hashes(packed, answers)
         found = (each for each, maybe in zip(hashes, answers, strict=True) if maybe)
         return tuple(found)[:MAX_CANARIES]
 

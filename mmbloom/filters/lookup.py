@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from mmbloom.engine import BloomCore, hash_batch
 from mmbloom.errors import ParameterError
 from mmbloom.files.mapped import MappedFile
-from mmbloom.files.residency import is_cold
 from mmbloom.format.fields import HASH
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _answer(
     answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
     view = answers.view(np.uint8).data
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
-    if large and isinstance(storage, MappedFile) and is_cold(storage):
+    if large and isinstance(storage, MappedFile) and _is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
     else:
         count = core._contains_batch(piece.batch, view)
@@ -104,6 +103,12 @@ def _answer(
     part[:] = False
     part[piece.valid] = answers
     return piece.num_rows
+
+
+def _is_cold(storage: MappedFile) -> bool:
+    from mmbloom.files.residency import is_cold  # needs ctypes, which takes long to load
+
+    return is_cold(storage)
 
 
 def _answer_cold(

@@ -35,6 +35,12 @@ static const uint32_t ADDENDS[16] = {
    queue behind them. 16 to 64 measured alike. */
 #define LINES_AHEAD 32U
 
+/* Larger than any cache, a payload is read from memory at every key. There a group's lines are asked for in a loop of their
+   own: tests between the requests stall on missing lines and hold up the next requests. Measured at 1.2 GB: 41 against 52
+   ns a key; at 24 MB the other way is faster, 30 against 46. */
+#define LARGE_BITS (UINT64_C(8) * 64 * 1024 * 1024)
+#define GROUP_KEYS 64U
+
 /* Probes in one 64-byte line: the first 8 from h[0], the rest from h[1]. */
 typedef struct {
     uint32_t h[2];
@@ -137,11 +143,23 @@ static inline unsigned key_set(const mmb_bloom *bloom, uint8_t *payload, mmb_has
 MMB_INLINE void lines_contain(key_test contains, const mmb_bloom *bloom, const uint8_t *payload,
                               const mmb_hash *hashes, size_t n, uint8_t *maybe)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (i + LINES_AHEAD < n) {
-            prefetch_key(bloom, payload, hashes[i + LINES_AHEAD]);
+    if (bloom->num_bits < LARGE_BITS) {
+        for (size_t i = 0; i < n; i++) {
+            if (i + LINES_AHEAD < n) {
+                prefetch_key(bloom, payload, hashes[i + LINES_AHEAD]);
+            }
+            maybe[i] = contains(bloom, payload, hashes[i]);
         }
-        maybe[i] = contains(bloom, payload, hashes[i]);
+        return;
+    }
+    for (size_t first = 0; first < n; first += GROUP_KEYS) {
+        const size_t end = n - first < GROUP_KEYS ? n : first + GROUP_KEYS;
+        for (size_t i = first; i < end; i++) {
+            prefetch_key(bloom, payload, hashes[i]);
+        }
+        for (size_t i = first; i < end; i++) {
+            maybe[i] = contains(bloom, payload, hashes[i]);
+        }
     }
 }
 

@@ -40,6 +40,7 @@ def test_a_key_that_was_never_added_is_neither_printed_nor_found(
         pytest.param(["-vc"], 0, b"2\n", id="how-many-definitely-not"),
         pytest.param(["-q"], 0, b"", id="quiet"),
         pytest.param(["-qc"], 0, b"", id="quiet-beats-count"),
+        pytest.param(["-q", "--json"], 0, b"", id="quiet-beats-json"),
     ],
 )
 def test_lines_come_out_whole_and_in_order(
@@ -68,6 +69,20 @@ def test_the_exit_code_is_1_when_no_line_is_selected(
     assert run("check", names_filter, *options, stdin=stdin).code == code
 
 
+@pytest.mark.parametrize("num_lines", [3, 30_000], ids=["few", "many"])
+def test_a_list_of_any_length_gets_the_answers_of_the_filter(
+    run: Run, folder: Path, num_lines: int
+) -> None:
+    """Few keys take a shorter way through the program."""
+    lines = [b"%d" % i for i in range(num_lines)]
+    with mmbloom.build(folder / "even.mmb", lines[::2], fpr=0.1) as even:
+        expected = [line for line in lines if line in even]
+
+    outcome = run("check", "even.mmb", stdin=b"\n".join(lines))
+
+    assert outcome.out.split() == expected
+
+
 def test_options_may_stand_between_the_keys(run: Run, names_filter: Path) -> None:
     """Fingers that know grep put them anywhere."""
     assert run("check", "-v", names_filter, "ada", "-c", "alan") == (0, b"1\n", "")
@@ -85,6 +100,15 @@ def test_words_behind_two_hyphens_are_keys(run: Run, names_filter: Path, argv: l
     """A key may begin with a hyphen, and be two of them."""
     del names_filter
     assert run("check", *argv) == (0, b"ada\n", "")
+
+
+def test_quiet_ends_at_the_first_key_that_tells(start: Start, names_filter: Path) -> None:
+    """As grep -q does: who writes an endless list need not end it."""
+    with start("check", "-q", names_filter) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"alan\nada\n")
+        process.stdin.flush()
+        assert process.wait() == 0
 
 
 def test_keys_are_the_bytes_that_were_typed(run: Run, names_filter: Path) -> None:

@@ -204,7 +204,10 @@ def test_a_list_packed_by_two_programs_is_read_to_its_end(
     assert run("check", names_filter, "--list", "both").out == b"ada\nhedy\n"
 
 
-def test_one_command_loads_neither_the_others_nor_numpy(names_filter: Path) -> None:
+@pytest.mark.parametrize("stdin", [None, b"ada\n"], ids=["as-argument", "on-standard-input"])
+def test_one_command_loads_neither_the_others_nor_numpy(
+    names_filter: Path, stdin: bytes | None
+) -> None:
     """What makes a look-up of one key quick; figures are in the README."""
     code = (
         "import sys; from mmbloom.cli import main; main(sys.argv[1:]);"
@@ -213,7 +216,10 @@ def test_one_command_loads_neither_the_others_nor_numpy(names_filter: Path) -> N
     )
 
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, "check", names_filter, "ada"], capture_output=True, check=True
+        [sys.executable, "-c", code, "check", names_filter, *([] if stdin else ["ada"])],
+        input=stdin,
+        capture_output=True,
+        check=True,
     )
 
     assert done.stdout == b"ada\n\n"

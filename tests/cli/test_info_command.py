@@ -100,11 +100,12 @@ def test_a_terminal_that_knows_ascii_only_gets_a_chart_too(
 
 def test_what_others_wrote_into_the_file_cannot_steer_the_terminal(run: Run, folder: Path) -> None:
     """Metadata with escape sequences are shown, not obeyed."""
-    mmbloom.build(folder / "a.mmb", ["ada"], fpr=0.1, metadata={"title": "\x1b[2J\n"}).close()
+    metadata = {"title": "\x1b[2J\n", "\x1b": [None, 1.5]}
+    mmbloom.build(folder / "a.mmb", ["ada"], fpr=0.1, metadata=metadata).close()
 
     out = run("info", "a.mmb").out.decode()
 
-    assert "metadata title  \\x1b[2J\\n\n" in out
+    assert "metadata  \\x1b: [null, 1.5]\n          title: \\x1b[2J\\n\n" in out
 
 
 def test_a_filter_that_is_still_written_says_so(run: Run, folder: Path) -> None:

@@ -173,9 +173,13 @@ def test_the_demo_finds_every_key_and_cleans_up(
 
 
 def test_the_demo_keeps_its_files_when_asked(run: Run, folder: Path) -> None:
-    """For a look at them; the list is what --hibp reads."""
-    assert run("demo", "--keys", "30", "--keep", "kept").code == 0
+    """For a look at them, beside its figures as JSON; the list is what --hibp reads."""
+    outcome = run("demo", "--keys", "30", "--keep", "kept", "--json")
 
+    figures = json.loads(outcome.out)
+    assert outcome.code == 0
+    assert (figures["built"]["keys_added"], figures["present"]["maybe"]) == (30, 30)
+    assert figures["measured_fpr"] == figures["absent"]["maybe"] / 30
     kept = folder / "kept"
     assert {path.name for path in kept.iterdir()} == {"breached.txt", "clean.txt", "breached.mmb"}
     assert run("check", kept / "breached.mmb", "--hibp", "-c", "--list", kept / "breached.txt") == (

@@ -62,6 +62,7 @@ def case(name: str, *argv: str, says: str) -> object:
         # -- lists ---------------------------------------------------------------------------------
         case("no-list", "build", *NEW, says="required: LIST"),
         case("missing-list", "build", "gone.txt", *NEW, says="gone.txt: No such file"),
+        case("nameless-list", "build", "", *NEW, says="error: '': No such file"),
         case("directory-as-list", "build", "folder", *NEW, says="folder: Is a directory"),
         case("empty-list", "build", "empty.txt", *NEW, says="empty.txt: no keys"),
         case("blank-list", "build", "names.txt", "blank.txt", *NEW, says="blank.txt: no keys"),
@@ -76,6 +77,7 @@ def case(name: str, *argv: str, says: str) -> object:
         case("missing-checked", "check", "names.mmb", "--list", "gone", says="gone: No such file"),
         # -- what to write -------------------------------------------------------------------------
         case("existing", "build", "names.txt", "-o", "names.mmb", *FPR, says="or add --force"),
+        case("nameless", "build", "names.txt", "-o", "", *FPR, says="error: '': No such file"),
         case("is-directory", "build", "names.txt", "-o", "folder", *FPR, says="folder: is a dir"),
         case("no-folder", "build", "names.txt", "-o", "no/new.mmb", *FPR, says="no: the folder do"),
         case("stdout", "build", "names.txt", "-o", "-", *FPR, says="cannot be written to standard"),
@@ -170,6 +172,7 @@ def case(name: str, *argv: str, says: str) -> object:
             "hibp-on-raw", "check", "names.mmb", "--hibp", says="names.mmb: --hibp needs a filter"
         ),
         case("text-on-hex", "check", "hex.mmb", "hunter2", says="'hunter2': key form hex: "),
+        case("key-and-field", "check", "names.mmb", "ada", "--field", "2", says="leave out"),
         case("key-and-list", "check", "names.mmb", "ada", "--list", "names.txt", says="leave out"),
         # -- filters -------------------------------------------------------------------------------
         case("no-filter", "check", says="required: FILE"),

@@ -1051,6 +1051,35 @@ def test_flushes_during_a_clear_store_no_canary_of_what_is_cleared(tmp_path: Pat
     mmbloom.open_writable(path).close()
 
 
+@pytest.mark.parametrize("shrink", [BloomFilter.clear, lambda f: f.__iand__(f.copy())])
+@pytest.mark.parametrize("moment", ["before the payload is written", "after it"])
+def test_a_writer_killed_while_it_clears_bits_leaves_a_file_that_opens(
+    tmp_path: Path, shrink: Callable[[BloomFilter], object], moment: str
+) -> None:
+    """At no moment a canary is stored whose bits may be gone."""
+    path = writable_file(tmp_path / "a.mmb", count=50)
+    real_write = WritableFile.write_through
+
+    def write_and_die(self: WritableFile, runs: list[tuple[int, int]]) -> None:
+        if moment == "after it":
+            real_write(self, runs)
+        os._exit(7)
+
+    def die() -> None:
+        with mmbloom.open_writable(path) as writer:
+            WritableFile.write_through = write_and_die  # type: ignore[method-assign]
+            shrink(writer)
+
+    assert in_child(die) == 7
+    with mmbloom.open(path) as reader:
+        assert reader._status.canaries == ()
+        found = reader.contains_many(keys(50))
+        assert found.all() or not found.any()
+    with mmbloom.open_writable(path) as again:
+        assert again.keys_added in range(40, 51) if found.all() else again.keys_added == 0
+        again.update(keys(100))
+
+
 def test_nothing_stays_open_after_opens_that_succeed_or_fail(tmp_path: Path) -> None:
     """400 that succeed and 600 that fail: as many descriptors and maps as before."""
     path = sealed_file(tmp_path / "a.mmb")

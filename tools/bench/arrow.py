@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-import mmbloom
 import numpy as np
+
+import mmbloom
 
 from . import page_cache, sample_keys, sized
 from .floor import Floor

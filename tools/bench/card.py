@@ -60,7 +60,7 @@ def _first(pattern: str, text: str) -> str:
 
 
 def _compiler() -> str:
-    shown = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False)
+    shown = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False)  # noqa: S607 -- the compiler of the path
     return shown.stdout.partition("\n")[0]
 
 

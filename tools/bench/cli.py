@@ -45,7 +45,7 @@ def main() -> int:
     return EXIT_TARGET_MISSED if missed else 0
 
 
-def _options(what: str, bench: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- a module
+def _options(what: str, bench: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- a module, by its name
     parser = argparse.ArgumentParser(prog=f"bench {what}", description=bench.SUMMARY)
     parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
     parser.add_argument("--repeats", type=int, default=5, help="rounds; default: %(default)s")
@@ -56,7 +56,7 @@ def _options(what: str, bench: Any) -> argparse.ArgumentParser:  # noqa: ANN401 
     return parser
 
 
-def _run(what: str, bench: Any, options: argparse.Namespace, command: str) -> bool:  # noqa: ANN401
+def _run(what: str, bench: Any, options: argparse.Namespace, command: str) -> bool:  # noqa: ANN401 -- a module, by its name
     card = machine_card()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.folder) as folder:
         options.folder = Path(folder)

@@ -221,7 +221,7 @@ def _next_batch(entrant: Entrant, keys: Sequence[str], batch: int) -> Callable[[
 
     def job() -> float:
         update = entrant.handle.update
-        assert update is not None  # noqa: S101 -- writers only
+        assert update is not None  # noqa: S101 -- for the type checker: it holds by construction
         start = next(starts)
         part = keys[start : start + batch]
         return once(lambda: update(part), len(part))

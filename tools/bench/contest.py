@@ -59,7 +59,7 @@ def fitted(
     for _ in range(6):
         path = new_path(folder)
         handle = library.create(path, len(keys), asked, type(keys[0]))
-        assert handle.update is not None  # noqa: S101 -- what create returns can write
+        assert handle.update is not None  # noqa: S101 -- for the type checker: it holds by construction
         handle.update(keys)
         rate = measured_fpr(handle, absent)
         if rate == 0 or abs(rate / fpr - 1) <= TOLERANCE:
@@ -84,8 +84,8 @@ def add_job(
         path = new_path(folder)
         handle = library.create(path, len(keys), entrant.asked, type(keys[0]))
         add, update = handle.add, handle.update
-        assert add is not None  # noqa: S101 -- as above
-        assert update is not None  # noqa: S101 -- as above
+        assert add is not None  # noqa: S101 -- for the type checker: it holds by construction
+        assert update is not None  # noqa: S101 -- for the type checker: it holds by construction
         took = once(lambda: update(batch), len(keys)) if bulk else loop_call(add, batch)
         handle.close()
         path.unlink(missing_ok=True)

@@ -10,8 +10,9 @@ import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import mmbloom
 import numpy as np
+
+import mmbloom
 
 from . import sample_keys
 from .report import Row, Table, Target

@@ -40,7 +40,7 @@ def ask(snippet: str, *arguments: str) -> dict[str, Any]:
 
 def run(command: Sequence[str], stdin: str = "") -> str:
     """Run the command and return what it prints; its own errors pass through."""
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 -- our own command
         command,
         input=stdin,
         stdout=subprocess.PIPE,

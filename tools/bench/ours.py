@@ -4,7 +4,7 @@ Three rows, because they cost differently: a filter in memory, a file opened rea
 opened for writing, whose single adds each write the changed page to the file.
 """
 
-# ruff: noqa: D102, D107 -- Library in peers.py says what the methods do, once for all libraries
+# ruff: noqa: D102 -- Library in peers.py says what the methods do, once for all libraries
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ One class a library, all of one shape (see Library). Each peer is taken at its b
 public call for the type of the keys, its batch call where it has one, its own file format.
 """
 
-# ruff: noqa: D102, D107 -- Library in peers.py says what the methods do, once for all libraries
+# ruff: noqa: D102 -- Library in peers.py says what the methods do, once for all libraries
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def opened(path):
         return self._handle(self._abloom.BloomFilter.from_bytes(path.read_bytes()))
 
     @staticmethod
-    def _handle(raw: Any) -> Handle:  # noqa: ANN401 -- the type of a library that may be absent
+    def _handle(raw: Any) -> Handle:  # noqa: ANN401 -- a library that may be absent
         return Handle(raw, raw.add, raw.update, None, None, raw.bit_count, raw.k)
 
 
@@ -145,7 +145,7 @@ def opened(path):
         )
 
     @staticmethod
-    def _handle(raw: Any, num_probes: int) -> Handle:  # noqa: ANN401 -- as above
+    def _handle(raw: Any, num_probes: int) -> Handle:  # noqa: ANN401 -- a library that may be absent
         return Handle(raw, raw.add, raw.update, None, None, raw.size_in_bits, num_probes)
 
 
@@ -176,7 +176,7 @@ def opened(path):
         return self._handle(raw, key_type)
 
     @staticmethod
-    def _handle(raw: Any, key_type: type) -> Handle:  # noqa: ANN401 -- as above
+    def _handle(raw: Any, key_type: type) -> Handle:  # noqa: ANN401 -- a library that may be absent
         kind = key_type.__name__
         return Handle(
             raw,
@@ -216,7 +216,7 @@ def opened(path):
         return self._handle(self._pybloomfilter.BloomFilter.open(str(path), mode="rw"))
 
     @staticmethod
-    def _handle(raw: Any) -> Handle:  # noqa: ANN401 -- as above
+    def _handle(raw: Any) -> Handle:  # noqa: ANN401 -- a library that may be absent
         return Handle(raw, raw.add, raw.update, None, None, raw.num_bits, raw.num_hashes, raw.close)
 
 

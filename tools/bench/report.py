@@ -76,12 +76,11 @@ def losses(table: Table) -> list[str]:
 
 def number(value: float) -> str:
     """Write a figure with three digits that count, never in powers of ten for everyday sizes."""
-    magnitude = abs(value)
-    if magnitude >= 100 or value == int(value):
-        return f"{value:.0f}"
-    if magnitude >= 10:
-        return f"{value:.1f}"
-    return f"{value:.3g}" if magnitude < 1 else f"{value:.2f}"
+    if value == 0 or abs(value) < 1:
+        return f"{value:.3g}"
+    whole_digits = len(str(int(abs(value))))
+    decimals = 0 if value == int(value) else max(0, 3 - whole_digits)
+    return f"{value:.{decimals}f}"
 
 
 def written(cell: Cell) -> str:

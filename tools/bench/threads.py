@@ -6,8 +6,9 @@ import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-import mmbloom
 import numpy as np
+
+import mmbloom
 
 from . import floor, sample_keys, sized
 from .report import Row, Table, Target

@@ -1,0 +1,119 @@
+"""Make the golden files of the format: written once a released number, then only read by tests.
+
+    python tools/make_golden.py tests/golden
+
+One file for each layout and key form, one that is still WRITABLE, and answers.json, which says what
+readers must answer. Whatever exists is left alone, and its presence is an error: a golden file that
+is made again proves nothing. For a new layout or format version add a row and a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import mmbloom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FPR = 0.05  # high, so that the answers hold false positives too
+NUM_ABSENT = 300
+DATE = "1700000000"
+ANSWERS = "answers.json"
+
+
+class Golden(NamedTuple):
+    """One file. Two pages of the page layout take 9000 keys at this rate, three lines 200."""
+
+    name: str
+    layout: str
+    key_form: str
+    num_keys: int
+    seed: int
+    sealed: bool = True
+
+
+FILES = (
+    Golden("classic-raw.mmb", "classic", "raw", 200, 0),
+    Golden("classic-hex.mmb", "classic", "hex", 200, 1),
+    Golden("line-raw.mmb", "line", "raw", 200, 2**64 - 1),
+    Golden("line-hex.mmb", "line", "hex", 200, 2**63),
+    Golden("page-raw.mmb", "page", "raw", 9000, 7),
+    Golden("page-hex.mmb", "page", "hex", 9000, 0),
+    Golden("line-raw-writable.mmb", "line", "raw", 200, 3, sealed=False),
+)
+
+
+def key(kind: str, number: int, key_form: str) -> str:
+    """Return the key "member 5" or "absent 7", under hex the SHA-1 of that text."""
+    text = f"{kind} {number}"
+    if key_form == "raw":
+        return text
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def make(folder: Path, golden: Golden) -> dict[str, Any]:
+    """Write one file; return what readers must find in it."""
+    path = folder / golden.name
+    members = [key("member", i, golden.key_form) for i in range(golden.num_keys)]
+    parameters: dict[str, Any] = {
+        "fpr": FPR,
+        "layout": golden.layout,
+        "seed": golden.seed,
+        "key_form": golden.key_form,
+        "metadata": {"golden": golden.name, "é": [1, None]},
+    }
+    if golden.sealed:
+        mmbloom.build(path, members, **parameters).close()
+    else:
+        capacity = golden.num_keys + 100
+        with mmbloom.BloomFilter.create(path, capacity=capacity, **parameters) as written:
+            written.update(members)
+    with mmbloom.open(path) as found:
+        facts = found.info()
+        maybes = [i for i in range(NUM_ABSENT) if key("absent", i, golden.key_form) in found]
+    left_out = ("path", "engine", "format_version")
+    return {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "members": golden.num_keys,
+        "absent": NUM_ABSENT,
+        "absent_but_maybe": maybes,
+        "info": {name: value for name, value in facts.items() if name not in left_out},
+    }
+
+
+def existing(folder: Path) -> Iterator[Path]:
+    """Yield what is in the way."""
+    for name in (*(golden.name for golden in FILES), ANSWERS):
+        if (folder / name).exists():
+            yield folder / name
+
+
+def main() -> int:
+    """Make all files, or none."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    in_the_way = list(existing(folder))
+    if in_the_way:
+        print(f"{in_the_way[0]} exists; golden files are never made again", file=sys.stderr)
+        return 1
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["SOURCE_DATE_EPOCH"] = DATE
+    answers = {golden.name: make(folder, golden) for golden in FILES}
+    for lock in folder.glob("*.lock"):
+        lock.unlink()
+    with (folder / ANSWERS).open("x") as file:
+        json.dump(answers, file, indent=1, sort_keys=True)
+        file.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
