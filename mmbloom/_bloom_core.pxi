@@ -164,18 +164,18 @@ cdef class BloomCore:
 
     def add(self, key, /):
         cdef mmb_hash digest
+        cdef unsigned is_new
         hash_one(key, &self._keying, &digest)
         if self._payload == NULL or not self._writable:
             self._check_writable()
         if self._adding or self._write_through or self._keys_added >= self._limit:
             with self._mutex:
                 return self._add_hash(digest)
-        if not mmb_bloom_add(&self._bloom, self._payload, digest):
-            return False
-        self._keys_added += 1
+        is_new = mmb_bloom_add(&self._bloom, self._payload, digest)
+        self._keys_added += is_new
         if self._num_canaries < MAX_CANARIES:
             self._keep_canaries(&digest, 1)
-        return True
+        return is_new == 1
 
     cdef bint _add_hash(self, mmb_hash digest) except -1:
         cdef uint64_t num_new = 0

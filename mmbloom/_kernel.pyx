@@ -461,8 +461,9 @@ def probes(int layout, uint64_t num_bits, uint32_t num_probes, uint64_t hi, uint
     cdef mmb_bloom bloom
     cdef mmb_hash digest
     cdef uint64_t bits[MMB_MAX_PROBES]
-    if num_probes > MMB_MAX_PROBES:
-        raise ValueError(f"num_probes is {num_probes}, at most {MMB_MAX_PROBES}")
+    most = {MMB_LINE: 16, MMB_PAGE: 32}.get(layout, MMB_MAX_PROBES)
+    if num_probes > most:
+        raise ValueError(f"num_probes is {num_probes}, at most {most}")
     bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes
     digest.hi, digest.lo = hi, lo
     mmb_bloom_probes(&bloom, digest, bits)

@@ -35,7 +35,7 @@ ENGINE = "python"
 CLASSIC, LINE, PAGE = 1, 2, 3
 RAW, HEX = 0, 1
 SURROGATE = 0xD800
-MAX_PROBES = 64
+MAX_PROBES = {CLASSIC: 64, LINE: 16, PAGE: 32}
 MAX_CANARIES = 8
 LINE_BYTES, LINE_BITS = 64, 512
 PAGE_BYTES, PAGE_BITS = 4096, 32768
@@ -264,8 +264,8 @@ def sum_hashes(hashes: Buffer) -> int:
 
 def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> list[int]:
     """Return the bit numbers of a hash: FORMAT.md, "Probes"."""
-    if num_probes > MAX_PROBES:
-        raise ValueError(f"num_probes is {num_probes}, at most {MAX_PROBES}")
+    if num_probes > MAX_PROBES[layout]:
+        raise ValueError(f"num_probes is {num_probes}, at most {MAX_PROBES[layout]}")
     if layout == CLASSIC:
         return _classic_probes(num_bits, num_probes, hi, lo)
     low, high = lo & MASK32, lo >> 32

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mmbloom import reference
@@ -141,6 +141,12 @@ STEPS = st.one_of(
 
 
 @given(geometries(), st.lists(STEPS, max_size=30), st.booleans(), st.none() | st.integers(0, 50))
+@example(
+    geometry=Geometry(CLASSIC, 1, 1),
+    steps=[("add", b"key 0"), ("add", b"key 1"), ("_add_hashes", bytes(16))],
+    write_through=False,
+    limit=None,
+)
 def test_a_sequence_of_adds_leaves_the_same_filter(
     geometry: Geometry,
     steps: list[tuple[str, object]],
@@ -188,6 +194,22 @@ def test_answers_agree_for_every_number_of_probes(
         answers = twins.answers(keys, beside_a_thread)
 
         assert {True, False} == set(answers)
+
+
+@pytest.mark.parametrize("layout", [CLASSIC, LINE, PAGE])
+@pytest.mark.parametrize("num_keys", [1, 63, 64, 65, 127, 128, 129, 500])
+def test_answers_agree_in_a_payload_larger_than_the_caches(
+    beside_a_thread: BesideAThread, layout: int, num_keys: int
+) -> None:
+    """From 64 MiB on the kernel asks for the lines of 64 keys at once."""
+    twins = Twins(Geometry(layout, 8 * 64 * 2**20, 5))
+    keys = _random_keys(num_keys, num_keys)
+    hashes = bytes(reference.hash_batch(reference.ObjectBatch(keys[::2]), 0, 0))
+    assert [core._add_hashes(hashes) for core in twins.cores] == [-(-num_keys // 2)] * 2
+
+    answers = twins.answers(keys, beside_a_thread)
+
+    assert answers == [i % 2 == 0 for i in range(num_keys)]
 
 
 @given(geometry=geometries(), keys=st.lists(KEYS, min_size=1, max_size=200))

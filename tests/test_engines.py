@@ -260,6 +260,7 @@ def test_a_bad_line_is_named_by_its_number_in_the_list(num_lines: int) -> None:
 
 
 @given(LINE_TEXT, st.binary(max_size=40), st.booleans())
+@example(text=b"a\n\r\nb", noise=b"\0\1", wanted=True)
 def test_selected_lines_agree(text: bytes, noise: bytes, wanted: bool) -> None:  # noqa: FBT001
     """Lines that have no flag are left out; a flag is 0 or 1."""
     flags = bytes(byte & 1 for byte in noise)
@@ -318,12 +319,13 @@ def test_probes_agree_for_every_layout_k_and_size(data: st.DataObject, hi: int, 
         assert shorter == longest[:num_probes]
 
 
-@pytest.mark.parametrize("num_probes", [65, 1000, 2**32 - 1])
-def test_more_probes_than_any_layout_has_are_refused(num_probes: int) -> None:
-    """The kernel writes them to an array of 64."""
-    found = same(lambda engine: engine.probes(CLASSIC, 512, num_probes, 0, 0))
+@pytest.mark.parametrize(("layout", "most"), [(CLASSIC, 64), (LINE, 16), (PAGE, 32)])
+@pytest.mark.parametrize("too_many", [1, 1000, 2**31])
+def test_more_probes_than_the_layout_has_are_refused(layout: int, most: int, too_many: int) -> None:
+    """The kernel's tables end there."""
+    found = same(lambda engine: engine.probes(layout, 32768, most + too_many, 0, 0))
 
-    assert found[0] is ValueError
+    assert found == (ValueError, f"num_probes is {most + too_many}, at most {most}")
 
 
 # ---- payloads ------------------------------------------------------------------------------------

@@ -227,6 +227,32 @@ static void answers_in_noise_are_those_of_the_rules(void)
     }
 }
 
+static void a_payload_larger_than_the_caches_answers_alike(void)
+{
+    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE};
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 127, 128, 129, 300}; /* from 64 MiB on: groups of 64 keys */
+
+    for (size_t i = 0; i < LENGTH(layouts); i++) {
+        const mmb_bloom bloom = {layouts[i], 9, UINT64_C(1) << 29};
+        uint8_t *payload = exactly(payload_bytes(&bloom));
+        for (size_t j = 0; j < LENGTH(sizes); j++) {
+            const size_t n = sizes[j];
+            mmb_hash *hashes = some_hashes(n, j);
+            uint8_t *maybe = exactly(n);
+            uint64_t num_new;
+            CHECK(mmb_bloom_add_many(&bloom, payload, hashes, n / 2, UINT64_MAX, &num_new, NULL) == n / 2);
+            mmb_bloom_contains_many(&bloom, payload, hashes, n, maybe);
+            for (size_t h = 0; h < n; h++) {
+                CHECK(maybe[h] == oracle_contains(&bloom, payload, hashes[h]));
+                CHECK(h >= n / 2 || maybe[h] == 1);
+            }
+            free(hashes);
+            free(maybe);
+        }
+        free(payload);
+    }
+}
+
 static void a_new_key_without_room_ends_a_batch_and_sets_nothing(void)
 {
     for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
@@ -349,6 +375,7 @@ const test FILTER_TESTS[] = {
     TEST(a_batch_sets_and_finds_what_the_rules_say),
     TEST(single_adds_set_what_a_batch_sets),
     TEST(answers_in_noise_are_those_of_the_rules),
+    TEST(a_payload_larger_than_the_caches_answers_alike),
     TEST(a_new_key_without_room_ends_a_batch_and_sets_nothing),
     TEST(exactly_the_pages_that_changed_are_dirty),
     TEST(runs_are_taken_in_order_and_once),
