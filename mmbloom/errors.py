@@ -42,7 +42,9 @@ class KeyValueError(MmbloomError, ValueError):
 class FormatError(MmbloomError, ValueError):
     """The bytes at *path* are not a filter that can be trusted: restore the file or build it again."""
 
-    default_hint = "The file is damaged or is not an mmbloom filter. Restore it from a copy, or build it again"
+    default_hint = (
+        "The file is damaged or is not an mmbloom filter. Restore it from a copy, or build it again"
+    )
 
     def __init__(  # noqa: PLR0913 - a damaged field has exactly these facts
         self, path: str, field: str, offset: int, expected: object, found: object, hint: str = ""

@@ -13,7 +13,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
-from mmbloom.engine import BloomCore
+from mmbloom.engine import ENGINE, BloomCore
 from mmbloom.errors import IncompatibleError, ReadOnlyError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.memory import map_memory
@@ -41,7 +41,7 @@ class FilterHandle(FilterFacts):
 
     _unwritten: list[tuple[int, int]]  # pages that are changed in memory and not in the file
     _shrinking: threading.Lock  # held while bits are being cleared
-    _is_orphan = False  # a writer of the process of which this one is a fork
+    _is_orphan = False  # closed in a forked child
 
     def __init__(self, *_arguments: object, **_named: object) -> None:
         """Refuse: whether to make or to open a filter is never guessed."""
@@ -106,8 +106,7 @@ class FilterHandle(FilterFacts):
             limit=None if header.overfill else header.capacity,
         )
         self._canary_hashes = status.canaries
-        if is_writer:
-            _WRITERS[id(self)] = self
+        _OPEN[id(self)] = self
         return self
 
     # -- to the disk -------------------------------------------------------------------------------
@@ -198,8 +197,10 @@ class FilterHandle(FilterFacts):
         Raises:
             OSError: as flush(). The filter is closed all the same.
         """
+        if self.closed:
+            return
         with self._mutex:
-            if self.closed:
+            if self.closed:  # by another thread, just now
                 return
             status = None
             try:
@@ -284,15 +285,27 @@ class FilterHandle(FilterFacts):
         return _unpickle_file, (type(self), self._absolute_path, self.uuid)
 
     def _where(self) -> str:
-        if self._is_orphan:
-            return f"{self.path}, opened for writing by the parent of this process,"
-        return super()._where()
+        where = super()._where()
+        return (
+            f"{where}, which the parent of this process was writing," if self._is_orphan else where
+        )
 
-    def _abandon(self) -> None:
-        """Close the copy of a writer in a forked child. No lock: its holder may not exist here."""
-        self._is_orphan = True
-        self._detach()
-        self._close_storage(None)
+    def _settle_in_child(self) -> None:
+        """Go on in a forked child, or close there.
+
+        The child's copy of a writer's private map misses what the parent adds, so it would answer
+        "definitely not" for keys that are in. And a lock that another thread held is held for ever.
+        """
+        self._shrinking = threading.Lock()
+        is_free = bool(self._mutex.acquire(blocking=False))
+        if is_free:
+            self._mutex.release()
+        elif ENGINE == "python":
+            self._mutex, is_free = threading.RLock(), True
+        if isinstance(self._storage, WritableFile) or not is_free:
+            self._is_orphan = True
+            self._detach()
+            self._close_storage(None)
 
 
 def _open_same(path: str, uuid: str) -> MappedFile:
@@ -318,13 +331,11 @@ def _unpickle_memory(kind: type[FilterHandle], page: bytes, payload: bytes) -> F
     return result
 
 
-def _close_in_child() -> None:
-    # A forked child's copy of the private map misses what the parent adds, so it would answer
-    # "definitely not" for keys that are in.
-    for writer in list(_WRITERS.values()):
-        writer._abandon()
-    _WRITERS.clear()
+def _settle_all_in_child() -> None:
+    for handle in list(_OPEN.values()):
+        if not handle.closed:
+            handle._settle_in_child()
 
 
-_WRITERS: weakref.WeakValueDictionary[int, FilterHandle] = weakref.WeakValueDictionary()
-os.register_at_fork(after_in_child=_close_in_child)
+_OPEN: weakref.WeakValueDictionary[int, FilterHandle] = weakref.WeakValueDictionary()
+os.register_at_fork(after_in_child=_settle_all_in_child)

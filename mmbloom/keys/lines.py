@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 30
+MOST_FIELDS = LONGEST_LINE_BYTES  # a line has no more
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -75,8 +76,8 @@ def line_format(delimiter: str | None, field: int | None) -> LineFormat:
     number = 1 if field is None else field
     if not isinstance(number, int) or isinstance(number, bool):
         raise ParameterTypeError("field", "an int", number)
-    if number < 1:
-        raise ParameterError("field", "1 or more", number)
+    if not 1 <= number <= MOST_FIELDS:
+        raise ParameterError("field", f"1 to {MOST_FIELDS}", number)
     return LineFormat(ord(delimiter), number)
 
 

@@ -139,7 +139,7 @@ def case(name: str, *argv: str, says: str) -> object:
         ),
         case(
             *("field-0", "build", "names.txt", *NEW, "--delimiter", ":", "--field", "0"),
-            says="--field: expected 1 or more, found 0",
+            says="--field: expected 1 to 1073741824, found 0",
         ),
         case(
             *("no-such-field", "build", "hashes.txt", *NEW, "--delimiter", ":", "--field", "3"),

@@ -326,6 +326,8 @@ cdef class BloomCore:
         cdef size_t size
         cdef bint union = operation == "or"
         cdef bint intersection = operation == "and"
+        if not (union or intersection or operation == "clear"):
+            raise KeyError(operation)
         with self._mutex:
             self._check_writable()
             size = <size_t>self._buffer.len

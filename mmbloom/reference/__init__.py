@@ -1,0 +1,44 @@
+"""The algorithms in plain Python: specification, oracle of the tests, engine without a compiler.
+
+Written to be read beside FORMAT.md, not to be fast: a look-up takes microseconds where the kernel
+takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``probes`` ->
+``payloads``, and ``core`` puts them together. The names are those of ``_kernel.pyi``, which
+documents them; tests/test_engines.py holds the two engines together byte for byte.
+"""
+
+from mmbloom.reference.core import BloomCore
+from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
+from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
+from mmbloom.reference.payloads import (
+    checksum64,
+    line_histogram,
+    page_fill,
+    page_halves,
+    payloads_equal,
+    popcount,
+)
+from mmbloom.reference.probes import probes
+
+__all__ = [
+    "ENGINE",
+    "BloomCore",
+    "LinesBatch",
+    "ObjectBatch",
+    "OffsetsBatch",
+    "RowsBatch",
+    "checksum64",
+    "hash_batch",
+    "hash_bytes",
+    "hash_key",
+    "line_histogram",
+    "page_fill",
+    "page_halves",
+    "payloads_equal",
+    "popcount",
+    "probes",
+    "select_lines",
+    "sort_unique",
+    "sum_hashes",
+]
+
+ENGINE = "python"
