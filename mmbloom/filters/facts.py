@@ -7,7 +7,6 @@ keys, sets and files.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import ENGINE, BloomCore, popcount
@@ -179,6 +178,8 @@ class FilterFacts(BloomCore):
         ``writer_open``: somebody has the file open for writing, or died; then ``keys_added`` is
         what was stored last, and there may be more. Cost: as expected_fpr().
         """
+        from datetime import UTC, datetime  # takes as long to load as an open
+
         self._open_payload()
         self._read_status()
         header, status = self._header, self._status

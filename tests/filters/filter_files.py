@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-)
+from mmbloom import BloomFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from filter_files import NEVER, keys, payload_of
 
-from mmbloom import (
-    BloomFilter,
-    KeyTypeError,
-    KeyValueError,
-    ParameterError,
-)
+from mmbloom import BloomFilter, KeyTypeError, KeyValueError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

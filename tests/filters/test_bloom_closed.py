@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from filter_files import payload_of
 
-from mmbloom import (
-    BloomFilter,
-    ClosedError,
-)
+from mmbloom import BloomFilter, ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from filter_files import NEVER, keys, payload_of
 
-from mmbloom import (
-    BloomFilter,
-    CapacityError,
-)
+from mmbloom import BloomFilter, CapacityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,7 @@ import pytest
 from filter_files import NEVER, keys, payload_of
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    CapacityError,
-)
+from mmbloom import BloomFilter, CapacityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

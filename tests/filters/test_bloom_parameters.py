@@ -11,11 +11,7 @@ import pytest
 from filter_files import keys, payload_of
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    ParameterError,
-    ParameterTypeError,
-)
+from mmbloom import BloomFilter, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    NEVER,
-    Program,
-    in_child,
-    keys,
-    writable_file,
-)
+from filter_files import NEVER, Program, in_child, keys, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-)
+from mmbloom import BloomFilter
 from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.format.fields import SLOT_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def test_flush_survives_kill_9_with_keys_and_count(tmp_path: Path, layout: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,18 +18,14 @@ from filter_files import (
 )
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    ChecksumError,
-    FormatError,
-    TruncatedError,
-)
+from mmbloom import BloomFilter, ChecksumError, FormatError, TruncatedError
 from mmbloom.files import mapped
 from mmbloom.format.fields import SLOT_OFFSETS
 from mmbloom.format.status import pack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("make", [sealed_file, writable_file])

@@ -5,28 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    held_now,
-    keys,
-    open_read_only,
-    open_to_write,
-    sealed_file,
-    writable_file,
-)
+from filter_files import held_now, keys, open_read_only, open_to_write, sealed_file, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    NoSpaceError,
-)
+from mmbloom import BloomFilter, NoSpaceError
 from mmbloom.errors import MmbloomError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def test_nothing_stays_open_after_opens_that_succeed_or_fail(tmp_path: Path) -> None:

@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from filter_files import (
-    OPENS,
-    TAIL,
-    facts_of,
-    in_child,
-    keys,
-    sealed_file,
-    unpickle,
-    writable_file,
-)
+from filter_files import OPENS, TAIL, facts_of, in_child, keys, sealed_file, unpickle, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    FormatError,
-    ReadOnlyError,
-)
+from mmbloom import BloomFilter, FormatError, ReadOnlyError
 from mmbloom.files import mapped
 
 if TYPE_CHECKING:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    NEVER,
-    keys,
-    sealed_file,
-    unpickle,
-)
+from filter_files import NEVER, keys, sealed_file, unpickle
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    CapacityError,
-    IncompatibleError,
-    ReadOnlyError,
-)
+from mmbloom import BloomFilter, CapacityError, IncompatibleError, ReadOnlyError
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 
 def test_a_pickled_reader_is_its_path_and_opens_it_again(tmp_path: Path) -> None:

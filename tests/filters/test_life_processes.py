@@ -13,26 +13,17 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    NEVER,
-    in_child,
-    keys,
-    sealed_file,
-)
+from filter_files import NEVER, in_child, keys, sealed_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    ClosedError,
-    LockHeldError,
-)
+from mmbloom import BloomFilter, ClosedError, LockHeldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    NEVER,
-    facts_of,
-    keys,
-    sealed_file,
-    writable_file,
-)
+from filter_files import NEVER, facts_of, keys, sealed_file, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    IncompatibleError,
-    ReadOnlyError,
-)
+from mmbloom import BloomFilter, IncompatibleError, ReadOnlyError
 from mmbloom.files.writable import WritableFile
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 
 def test_a_seal_stores_counts_rate_and_checksums(tmp_path: Path, layout: str) -> None:

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from filter_files import (
-    NEVER,
-    held_now,
-    keys,
-    sealed_file,
-    writable_file,
-)
+from filter_files import NEVER, held_now, keys, sealed_file, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    ClosedError,
-)
+from mmbloom import BloomFilter, ClosedError
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("place", ["memory", "writer", "reader"])

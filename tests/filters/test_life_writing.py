@@ -5,32 +5,19 @@ from __future__ import annotations
 import errno
 import gc
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import (
-    NEVER,
-    Program,
-    facts_of,
-    keys,
-    sealed_file,
-    writable_file,
-)
+from filter_files import NEVER, Program, facts_of, keys, sealed_file, writable_file
 
 import mmbloom
-from mmbloom import (
-    BloomFilter,
-    CapacityError,
-    LockHeldError,
-    VersionError,
-)
+from mmbloom import BloomFilter, CapacityError, LockHeldError, VersionError
 from mmbloom.files.writable import WritableFile
 from mmbloom.format.fields import HEADER, KEYS_EXACT
 from mmbloom.format.rules import page_checksum
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 
 def test_a_writer_goes_on_where_the_last_one_ended(tmp_path: Path, layout: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from filter_files import NEVER, keys, payload_of
 
 import mmbloom
 from mmbloom import BloomFilter, CapacityError, ChecksumError, IncompatibleError, ReadOnlyError
@@ -15,24 +16,7 @@ if TYPE_CHECKING:
 
     Make = Callable[..., BloomFilter]
 
-NEVER = 1e-9
 CAPACITY = 1000
-
-
-def keys(count: int, start: int = 0) -> list[str]:
-    """Return distinct keys, the same ones in every run."""
-    return [f"user-{i}@example.org" for i in range(start, start + count)]
-
-
-def payload_of(filter_: BloomFilter) -> bytes:
-    """Return the bits."""
-    return bytes(filter_._open_payload())
-
-
-@pytest.fixture(params=["classic", "line", "page"])
-def layout(request: pytest.FixtureRequest) -> str:
-    """Run a test once a layout."""
-    return str(request.param)
 
 
 @pytest.fixture(params=["in memory", "in a file"])
