@@ -1,8 +1,8 @@
-"""Which engine runs: the C kernel, or the same algorithms in plain Python where it could not be compiled.
+"""Which engine runs: the C kernel, or plain Python where it was not compiled.
 
-Every other room imports the engine from here. Both have the same names and give the same bytes; ``ENGINE`` is ``"kernel"``
-or ``"python"``. The environment variable ``MMBLOOM_ENGINE`` set to one of the two asks for it, and fails where it is not
-there.
+Every other room imports the engine from here. Both have the same names and give the same bytes;
+``ENGINE`` is ``"kernel"`` or ``"python"``. The environment variable ``MMBLOOM_ENGINE`` set to one
+of the two asks for it, and fails where it is not there.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 def _kernel_is_wanted() -> bool:
     """Return whether to use the kernel: as the environment says, else if it was compiled."""
-    from importlib.util import find_spec  # noqa: PLC0415 - needed once, and not by users of the package
+    from importlib.util import find_spec
 
-    from mmbloom.errors import ParameterError  # noqa: PLC0415 - as above
+    from mmbloom.errors import ParameterError
 
     wanted = os.environ.get("MMBLOOM_ENGINE", "")
     compiled = find_spec("mmbloom._kernel") is not None

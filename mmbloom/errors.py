@@ -1,8 +1,9 @@
 """Every exception of mmbloom, on one screen.
 
-One base class, leaves by what the caller can do, standard parents. Each keeps its fields as attributes and passes
-them to ``args``, so that it survives pickling. The operating system's own errors (a missing file, no permission, a
-directory as path, an existing target) stay what they are: ``FileNotFoundError``, ``PermissionError`` and so on.
+One base class, leaves by what the caller can do, standard parents. Each keeps its fields as
+attributes and passes them to ``args``, so that it survives pickling. The operating system's own
+errors (a missing file, no permission, a directory as path, an existing target) stay what they are:
+``FileNotFoundError``, ``PermissionError`` and so on.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class KeyValueError(MmbloomError, ValueError):
 
 
 class FormatError(MmbloomError, ValueError):
-    """The bytes at *path* are not a filter that can be trusted: restore the file or build it again."""
+    """The bytes at *path* are not a filter that can be trusted: restore or rebuild the file."""
 
     default_hint = (
         "The file is damaged or is not an mmbloom filter. Restore it from a copy, or build it again"
     )
 
-    def __init__(  # noqa: PLR0913 - a damaged field has exactly these facts
+    def __init__(  # noqa: PLR0913, PLR0917 - a damaged field has exactly these facts
         self, path: str, field: str, offset: int, expected: object, found: object, hint: str = ""
     ) -> None:
         super().__init__(path, field, offset, expected, found, hint)
@@ -97,17 +98,22 @@ class ClosedError(MmbloomError, ValueError):
 
 
 class CapacityError(MmbloomError, ValueError):
-    """One more key would exceed the capacity: nothing of that key was set."""
+    """One more key would exceed the capacity: nothing of that key was set.
 
-    def __init__(self, where: str, capacity: int, num_added: int = 0) -> None:
+    *num_added*: how many new keys of the same call were added before; None where none could be.
+    """
+
+    def __init__(self, where: str, capacity: int, num_added: int | None = None) -> None:
         super().__init__(where, capacity, num_added)
         self.where, self.capacity, self.num_added = where, capacity, num_added
 
     def __str__(self) -> str:
+        before = ""
+        if self.num_added is not None:
+            before = f" Of this call, {self.num_added} new keys were added before."
         return (
-            f"{self.where}: full: {self.capacity} distinct keys are in it, as many as it was sized for; of this call, "
-            f"{self.num_added} new keys were added before. Build a larger filter, or create it with overfill=True and "
-            "watch expected_fpr()."
+            f"{self.where}: more than its capacity of {self.capacity} distinct keys.{before} "
+            "Make a larger filter, or create it with overfill=True and watch expected_fpr()."
         )
 
 
@@ -119,7 +125,8 @@ class IncompatibleError(MmbloomError, ValueError):
         self.field, self.left, self.right = field, left, right
 
     def __str__(self) -> str:
-        return f"the filters differ in {self.field}: {self.left} and {self.right}. Neither was changed."
+        values = f"{self.left} and {self.right}"
+        return f"the filters differ in {self.field}: {values}. Neither was changed."
 
 
 class SourceError(MmbloomError, ValueError):
@@ -127,7 +134,7 @@ class SourceError(MmbloomError, ValueError):
 
 
 class NoSpaceError(MmbloomError, OSError):
-    """The file does not fit on the disk. What was to be made is not there; what was there is unchanged."""
+    """The file does not fit on the disk. A new one is not there; an old one is unchanged."""
 
     def __init__(self, path: str, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(path, needed_bytes, free_bytes)

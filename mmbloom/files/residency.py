@@ -1,7 +1,7 @@
 """Whether a mapped file is in memory.
 
-The kernel is asked with mincore(2) about a few pages: a sample tells a cold file from a warm one, and looking at a page
-would bring it in.
+The kernel is asked with mincore(2) about a few pages: a sample tells a cold file from a warm one,
+and looking at a page would bring it in.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     from mmbloom.files.mapped import MappedFile
 
-# Spread over the payload. Of a file that is one tenth cold 12 pages miss that with chance 0.9^12 = 28 %; then the look-ups
-# of one batch wait for the disk one by one, and that is all.
+# Spread over the payload. Of a file that is one tenth cold 12 pages miss that with chance
+# 0.9^12 = 28 %; then the look-ups of one batch wait for the disk one by one, and that is all.
 _NUM_SAMPLES = 12
 
 
 def is_cold(mapped: MappedFile) -> bool:
-    """Tell whether some of the payload is on disk only. False where the kernel does not say. Cost: ~15 us."""
-    import numpy as np  # noqa: PLC0415 - the caller has it; its arrays tell the address of read-only memory
+    """Tell whether some of the payload is on disk only; False where the kernel does not say.
+
+    Cost: ~15 us.
+    """
+    import numpy as np
 
     array = np.frombuffer(mapped.payload, np.uint8)
     start = int(array.__array_interface__["data"][0])
@@ -34,9 +37,10 @@ def is_cold(mapped: MappedFile) -> bool:
 
 @functools.cache
 def _mincore() -> Callable[[int], bool]:
-    """Return a function that tells whether the page at an address is in memory; true where it cannot be told.
+    """Return a function that tells whether the page at an address is in memory.
 
-    Linux says "in memory" of every page of a file that the caller could not write: nothing is gained then, nothing lost.
+    True where it cannot be told: Linux says "in memory" of every page of a file that the caller
+    could not write. Nothing is gained then, nothing lost.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     mincore = getattr(libc, "mincore", None)

@@ -42,9 +42,9 @@ class BloomFilter(FilterHandle):
     Durability: what add() and update() have returned for is seen by other processes at once, and
         survives power loss after flush() or close(). A sealed file never changes again.
     Sharing: one writer and any number of readers, on one host. Threads may look up, add and close
-        at the same time; batches release the GIL. A forked child may go on with readers and with
-        filters in memory, which are its own copies; a writer is closed there. Pickling a reader
-        stores path and UUID, not the bits.
+        at the same time; batches release the GIL. A forked child may go on with readers, and with
+        filters in memory as copies of its own; a writer is closed there, and so is what another
+        thread was changing. Pickling a reader stores path and UUID, not the bits.
     Limits: no removal, no growth. A key never added is answered "maybe" with chance expected_fpr();
         somebody who knows the seed can choose keys that always are.
     """
@@ -214,7 +214,7 @@ class BloomFilter(FilterHandle):
             try:
                 num_new += self._add_hashes(hashes)
             except CapacityError as exc:
-                total = num_new + exc.num_added
+                total = num_new + (exc.num_added or 0)
                 raise CapacityError(exc.where, exc.capacity, total) from None
         return num_new
 
