@@ -7,7 +7,7 @@ import mmap
 from typing import TYPE_CHECKING, Never, cast
 
 import pytest
-from conftest import PAYLOAD, held_now
+from file_steps import PAYLOAD, held_now
 
 from mmbloom.errors import ParameterError
 from mmbloom.files.advice import advise

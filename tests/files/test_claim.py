@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never
 
 import filelock
 import pytest
-from conftest import held_now, in_child
+from file_steps import held_now, in_child
 
 from mmbloom.errors import LockHeldError, ReadOnlyError
 from mmbloom.files.locks import try_flock
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import MakeFile
+    from file_steps import MakeFile
 
     from mmbloom.format.header import Header
 

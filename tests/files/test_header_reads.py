@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import PAYLOAD
+from file_steps import PAYLOAD
 
 from mmbloom.errors import FormatError
 from mmbloom.files.mapped import MappedFile, read_page

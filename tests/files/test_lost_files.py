@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import held_now
+from file_steps import held_now
 
 from mmbloom.errors import (
     TruncatedError,
@@ -18,7 +18,7 @@ from mmbloom.files.writable import WritableFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import MakeFile
+    from file_steps import MakeFile
 
     from mmbloom.format.status import Status
 

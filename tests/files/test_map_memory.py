@@ -6,7 +6,7 @@ import mmap
 from typing import Never
 
 import pytest
-from conftest import in_child
+from file_steps import in_child
 
 from mmbloom.files.memory import map_memory
 

@@ -11,7 +11,7 @@ import signal
 from typing import TYPE_CHECKING, Never
 
 import pytest
-from conftest import PAYLOAD, held_now, in_child, names_in
+from file_steps import PAYLOAD, held_now, in_child, names_in
 
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
 from mmbloom.files.mapped import MappedFile, identity_of, map_file
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import MakeFile
+    from file_steps import MakeFile
 
     from mmbloom.files.advice import Advice
     from mmbloom.format.header import Header

@@ -18,7 +18,7 @@ from mmbloom.files.writable import WritableFile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import MakeFile
+    from file_steps import MakeFile
 
     from mmbloom.files.paths import FilePath
 

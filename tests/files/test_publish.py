@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Never
 
 import pytest
-from conftest import PAYLOAD, held_now, in_child, killed_at_each_step, names_in
+from file_steps import PAYLOAD, held_now, in_child, killed_at_each_step, names_in
 
 from mmbloom.errors import LockHeldError, NoSpaceError, ParameterError, ParameterTypeError
 from mmbloom.files.mapped import MappedFile

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Never
 
 import pytest
-from conftest import killed_at_each_step
+from file_steps import killed_at_each_step
 
 from mmbloom.errors import (
     NoSpaceError,
@@ -20,7 +20,7 @@ from mmbloom.format.fields import KEYS_EXACT, SEALED, SLOT_OFFSETS, WRITER_OPEN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import MakeFile
+    from file_steps import MakeFile
 
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status

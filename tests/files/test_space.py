@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Never
 
 import numpy as np
 import pytest
-from conftest import in_child, names_in
+from file_steps import in_child, names_in
 
 from mmbloom.errors import NoSpaceError
 from mmbloom.files.publish import NewFile

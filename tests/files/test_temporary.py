@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Never
 
 import pytest
-from conftest import in_child, names_in
+from file_steps import in_child, names_in
 
 from mmbloom.files.locks import try_flock
 from mmbloom.files.publish import NewFile

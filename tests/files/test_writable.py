@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Never
 
 import pytest
-from conftest import NUM_LINES, PAYLOAD, held_now
+from file_steps import NUM_LINES, PAYLOAD, held_now
 
 from mmbloom.errors import (
     ClosedError,
