@@ -84,7 +84,7 @@ cdef extern from "bloom.h" nogil:
         uint8_t *pages
         uint8_t *groups
 
-    bint mmb_dirty_take(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
+    bint mmb_dirty_next(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
     void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
     size_t mmb_bloom_pages(const mmb_bloom *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages)
     uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)

@@ -118,7 +118,7 @@ class BloomCore:
 
         Args:
             payload: at least num_bits bits; writable memory, if *writable*.
-            write_through: note changed pages, and call _publish_changes() before add() and _add_hashes() return.
+            write_through: note changed pages, and write them with _publish_changes() before add() and _add_hashes() return.
             keys_added: where the count starts.
             limit: most keys to add, None for no limit.
 
@@ -169,14 +169,17 @@ class BloomCore:
     def _check_writable(self) -> None:
         """Raise ClosedError or ReadOnlyError unless keys can be added."""
 
-    def _take_dirty_runs(self) -> list[tuple[int, int]]:
-        """Return (first, count) of the 4 KiB pages changed since the last call, ascending, and forget them."""
-
     def _let_go(self) -> None:
         """Hook for subclasses: the payload is not used any more, so what holds it can be closed."""
 
-    def _publish_changes(self) -> None:
-        """Hook for subclasses: write the changed pages. Called with the mutex held, if write_through."""
+    def _publish(self) -> None:
+        """Write what has changed and is not yet in the file, with _publish_changes(). Hold the mutex.
+
+        If that raises, the pages are written by the next call, by whoever makes it.
+        """
+
+    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
+        """Hook for subclasses: write *runs*, (first, count) of changed 4 KiB pages, ascending, to the file."""
 
     def _where(self) -> str:
         """Hook for subclasses: name the filter in error messages."""

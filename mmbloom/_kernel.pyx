@@ -31,6 +31,7 @@ cdef extern from "Python.h":
     void *PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     PyObject **PySequence_Fast_ITEMS(object keys)
+    Py_ssize_t PySequence_Fast_GET_SIZE(object keys)
 
 cdef extern from *:
     """
@@ -79,16 +80,15 @@ def hash_batch(batch, uint64_t seed, int key_form):
     cdef Py_ssize_t capacity = len(batch)
     cdef bytearray hashes = PyByteArray_FromStringAndSize(NULL, sizeof(mmb_hash) * capacity)
     cdef mmb_hash *out = <mmb_hash *>PyByteArray_AS_STRING(hashes)
-    cdef MemoryBatch memory
+    cdef mmb_source source
     keying.seed = seed
     keying.form = <mmb_key_form>key_form
     if isinstance(batch, ObjectBatch):
         hash_objects(batch, &keying, out)
         return hashes
-    memory = batch
+    source = (<MemoryBatch?>batch)._source  # a copy: other threads may read the batch too
     with nogil:
-        memory._source.next = 0
-        status = mmb_hash_source(&memory._source, &keying, out, <size_t>capacity, &count)
+        status = mmb_hash_source(&source, &keying, out, <size_t>capacity, &count)
     if status != MMB_OK:
         raise key_error(status, batch.describe(count))
     if count < <size_t>capacity:

@@ -25,10 +25,12 @@ cdef class BloomCore:
     cdef bytearray _dirty_pages
     cdef bytearray _dirty_groups
     cdef mmb_dirty _dirty
+    cdef uint64_t _marks            # how often pages were marked as changed,
+    cdef uint64_t _published_marks  # and how often when all of them were in the file
     cdef readonly object _mutex
 
     def __cinit__(self, *args, **kwargs):
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a signal handler may close the filter that the thread adds to
         self._payload = NULL
 
     def __dealloc__(self):
@@ -96,18 +98,34 @@ cdef class BloomCore:
     def _let_go(self):
         """Hook: the payload is no longer used, so what holds it can be closed."""
 
-    def _publish_changes(self):
-        """Hook: write the changed pages to the file. Called with the mutex held, only when write_through is set."""
+    def _publish_changes(self, runs):
+        """Hook: write these runs of changed pages to the file. Called with the mutex held, if write_through is set."""
 
-    def _take_dirty_runs(self):
+    def _publish(self):
+        """Write what has changed to the file. The mutex is held.
+
+        Pages are forgotten only once they are in the file: writing may fail, a signal may interrupt it, and its handler may
+        come here again, to flush or to close. Whatever is marked meanwhile starts another round.
+        """
+        cdef uint64_t goal
+        while self._marks != self._published_marks:
+            goal = self._marks
+            runs = self._dirty_runs()
+            self._publish_changes(runs)
+            if self._marks == goal:
+                for first, count in runs:
+                    memset(self._dirty.pages + <uint64_t>first, 0, <size_t>count)
+                memset(self._dirty.groups, 0, <size_t>len(self._dirty_groups))
+                self._published_marks = goal
+
+    cdef list _dirty_runs(self):
+        """(first, count) of the changed pages, ascending."""
         cdef uint64_t first = 0
         cdef uint64_t count = 0
-        runs = []
-        if self._write_through:
-            while mmb_dirty_take(&self._dirty, self._num_pages(), &first, &count):
-                runs.append((first, count))
-                first += count
-            memset(self._dirty.groups, 0, <size_t>len(self._dirty_groups))
+        cdef list runs = []
+        while mmb_dirty_next(&self._dirty, self._num_pages(), &first, &count):
+            runs.append((first, count))
+            first += count
         return runs
 
     @property
@@ -157,6 +175,8 @@ cdef class BloomCore:
         if self._payload == NULL:
             raise ClosedError(f"{self._where()} is closed")
         hash_one(key, &self._keying, &digest)
+        if self._payload == NULL:  # closed by the key itself, while it was turned into bytes
+            raise ClosedError(f"{self._where()} is closed")
         return mmb_bloom_contains(&self._bloom, self._payload, digest)
 
     def might_contain(self, key, /):
@@ -185,12 +205,13 @@ cdef class BloomCore:
                               &self._dirty if self._write_through else NULL) == 0:
             raise CapacityError(self._where(), self._limit, 0)
         self._keep_canaries(&digest, 1)
-        if num_new:
-            self._keys_added += 1
-            if self._write_through:
+        self._keys_added += num_new
+        if self._write_through:
+            self._marks += num_new
+            if self._marks != self._published_marks:
                 self._pin()  # writing gives the GIL away
                 try:
-                    self._publish_changes()
+                    self._publish()
                 finally:
                     self._unpin()
         return num_new == 1
@@ -227,8 +248,9 @@ cdef class BloomCore:
                                               dirty)
                 self._keep_canaries(<const mmb_hash *>&hashes[0], done)
                 self._keys_added += num_new
-                if self._write_through and num_new:
-                    self._publish_changes()
+                if self._write_through:
+                    self._marks += num_new
+                    self._publish()
             finally:
                 self._adding = False
                 self._unpin()
@@ -268,7 +290,7 @@ cdef class BloomCore:
         cdef size_t room = <size_t>maybe.shape[0]
         cdef uint8_t *out
         cdef uint8_t *payload
-        cdef MemoryBatch memory
+        cdef mmb_source source
         if self._payload == NULL:
             raise ClosedError(f"{self._where()} is closed")
         if len(batch) > maybe.shape[0]:
@@ -280,11 +302,9 @@ cdef class BloomCore:
         try:
             if isinstance(batch, ObjectBatch):
                 return self._contains_objects(batch, payload, out)
-            memory = batch
+            source = (<MemoryBatch?>batch)._source  # a copy: other threads may read the batch too
             with nogil:
-                memory._source.next = 0
-                status = mmb_contains_source(
-                    &self._bloom, payload, &self._keying, &memory._source, out, room, &count)
+                status = mmb_contains_source(&self._bloom, payload, &self._keying, &source, out, room, &count)
             if status != MMB_OK:
                 raise key_error(status, batch.describe(count))
             return count
@@ -347,7 +367,8 @@ cdef class BloomCore:
                 if self._write_through:
                     memset(self._dirty.pages, 1, <size_t>self._num_pages())
                     memset(self._dirty.groups, 1, <size_t>len(self._dirty_groups))
-                    self._publish_changes()
+                    self._marks += 1
+                    self._publish()
             finally:
                 self._adding = False
                 self._unpin()

@@ -104,7 +104,7 @@ cdef class ObjectBatch:
         cdef size_t room
         self._first = first
         self._keys = keys if isinstance(keys, (list, tuple)) else tuple(keys)
-        self._total = len(self._keys)
+        self._total = PySequence_Fast_GET_SIZE(self._keys)  # len() may be overridden
         self._copies = []
         room = <size_t>min(max(self._total, 1), PIECE_KEYS)
         self.views = <mmb_view *>PyMem_Malloc(sizeof(mmb_view) * room)
@@ -131,7 +131,7 @@ cdef class ObjectBatch:
 
     cdef PyObject **items(self) except? NULL:
         """The keys, until the next call of anything that may run Python code. An empty list has NULL."""
-        if len(self._keys) != self._total:
+        if PySequence_Fast_GET_SIZE(self._keys) != self._total:
             raise RuntimeError("the list of keys changed its size during the call")
         return PySequence_Fast_ITEMS(self._keys)
 

@@ -106,8 +106,8 @@ def _core_class(engine: ModuleType) -> type[Any]:
             super().__init__()
             self.published: list[list[tuple[int, int]]] = []
 
-        def _publish_changes(self) -> None:
-            self.published.append(self._take_dirty_runs())
+        def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
+            self.published.append(runs)
 
     return Core
 

@@ -322,10 +322,10 @@ class BloomFilter(FilterHandle):
 
     def _clear_bits(self, other: memoryview | None, operation: str, keys_added: int) -> None:
         """Change the payload so that keys may go: FORMAT.md, "Clear bits"."""
-        storage = self._storage
         with self._shrinking:  # one at a time, and no flush stores a canary until it is done
             with self._mutex:
                 self._check_writable()
+                storage = self._storage
                 if isinstance(storage, WritableFile):
                     stored = storage.status
                     flags = stored.flags & WRITER_OPEN

@@ -39,7 +39,6 @@ _BATCH_PAUSE_SECONDS = 0.0005
 class FilterHandle(FilterFacts):
     """One filter while it is open; see BloomFilter."""
 
-    _unwritten: list[tuple[int, int]]  # pages that are changed in memory and not in the file
     _shrinking: threading.Lock  # held while bits are being cleared
     _is_orphan = False  # closed in a forked child
 
@@ -84,7 +83,7 @@ class FilterHandle(FilterFacts):
         self, header: Header, status: Status, storage: MappedFile | WritableFile | None
     ) -> Self:
         self._header, self._status, self._storage = header, status, storage
-        self._unwritten, self._shrinking = [], threading.Lock()
+        self._shrinking = threading.Lock()
         # What a path means depends on the folder; the one that counts is that of now.
         self._absolute_path = "" if storage is None else os.path.abspath(storage.path)
         payload = map_memory(header.payload_bytes) if storage is None else storage.payload
@@ -154,10 +153,10 @@ class FilterHandle(FilterFacts):
         Raises:
             OSError: the disk failed; or ESTALE, another file has the path by now.
         """
-        self._open_payload()
-        if isinstance(self._storage, WritableFile):
-            with self._mutex:
-                self._write_rest()
+        with self._mutex:
+            self._open_payload()
+            if isinstance(self._storage, WritableFile):
+                self._publish()  # what an earlier call could not write, too
                 self._storage.flush(self._status_now())
 
     def seal(self) -> None:
@@ -177,7 +176,8 @@ class FilterHandle(FilterFacts):
             message = f"{self._where()} has no file to seal: save(path) writes a sealed one"
             raise ReadOnlyError(message)
         with self._mutex:
-            self._write_rest()
+            self._check_writable()  # another thread may have sealed it
+            self._publish()
             payload = self._open_payload()
             table = table_of(payload)
             status = sealed_status(self.geometry, payload, table, self._status_now())
@@ -204,7 +204,7 @@ class FilterHandle(FilterFacts):
                 return
             status = None
             try:
-                self._write_rest()
+                self._publish()
                 status = self._status_now()
             finally:
                 self._detach()
@@ -221,16 +221,9 @@ class FilterHandle(FilterFacts):
         # the map goes with the last one.
         self._payload = _NO_PAYLOAD
 
-    def _publish_changes(self) -> None:
+    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
         if isinstance(self._storage, WritableFile):
-            self._unwritten += self._take_dirty_runs()
-            self._storage.write_through(self._unwritten)
-            self._unwritten = []
-
-    def _write_rest(self) -> None:
-        """Write what an earlier call could not, because the disk failed."""
-        if self._unwritten:
-            self._publish_changes()
+            self._storage.write_through(runs)
 
     def _status_now(self) -> Status:
         """Return the status to store: that of the file, with the keys of this handle."""

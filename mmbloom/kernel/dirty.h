@@ -8,7 +8,7 @@
 #define MMB_DIRTY_GROUP 512U
 
 /* One flag a page, and one for each MMB_DIRTY_GROUP pages: finding the few changed pages of a huge payload does not scan
-   them all. The owner clears `groups` when it has taken every run. */
+   them all. The owner clears both once the pages are in the file, not before: writing them may fail. */
 typedef struct {
     uint8_t *pages;
     uint8_t *groups;
@@ -24,8 +24,8 @@ static inline void mmb_dirty_mark(const mmb_dirty *dirty, uint64_t offset)
     }
 }
 
-/* The next run of changed pages at or after page *first: sets *first and *count and forgets the run. 0 when there is none. */
-static inline int mmb_dirty_take(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
+/* The next run of changed pages at or after page *first: sets *first and *count. 0 when there is none. */
+static inline int mmb_dirty_next(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
 {
     uint64_t page = *first;
 
@@ -38,7 +38,7 @@ static inline int mmb_dirty_take(const mmb_dirty *dirty, uint64_t num_pages, uin
     }
     *first = page;
     while (page < num_pages && dirty->pages[page]) {
-        dirty->pages[page++] = 0;
+        page++;
     }
     *count = page - *first;
     return 1;

@@ -60,7 +60,8 @@ def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
     if hasattr(keys, "__key_pieces__"):
         return cast("Iterator[Piece]", keys.__key_pieces__())
     if isinstance(keys, (list, tuple)):
-        return iter([Piece(ObjectBatch(keys), len(keys))])
+        batch = ObjectBatch(keys)
+        return iter([Piece(batch, len(batch))])  # len(keys) may be overridden
     if isinstance(keys, (str, bytes, bytearray)):
         what = f"one {type(keys).__name__} is a key, not a batch"
         raise KeyTypeError(f"keys: {what}: pass [key], or call add() or `in`")

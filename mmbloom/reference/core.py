@@ -50,6 +50,7 @@ class BloomCore:
         self._writable, self._write_through = writable, write_through
         self._keys_added, self._limit = keys_added, limit
         self._dirty: set[int] = set()
+        self._marks = self._published_marks = 0
         self._canary_hashes: tuple[tuple[int, int], ...] = ()
         self._bits = view
 
@@ -72,12 +73,20 @@ class BloomCore:
     def _let_go(self) -> None:
         """Close what holds the payload: a hook."""
 
-    def _publish_changes(self) -> None:
-        """Write the changed pages to the file: a hook."""
+    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
+        """Write these runs of changed pages to the file: a hook."""
 
-    def _take_dirty_runs(self) -> list[tuple[int, int]]:
+    def _publish(self) -> None:
+        """Write what has changed; pages are forgotten only once they are in the file."""
+        while self._marks != self._published_marks:
+            goal = self._marks
+            self._publish_changes(self._dirty_runs())
+            if self._marks == goal:
+                self._dirty.clear()
+                self._published_marks = goal
+
+    def _dirty_runs(self) -> list[tuple[int, int]]:
         pages = sorted(self._dirty)
-        self._dirty.clear()
         runs: list[tuple[int, int]] = []
         for page in pages:
             if runs and sum(runs[-1]) == page:
@@ -139,11 +148,12 @@ class BloomCore:
                         num_new += 1
                     self._keep_canary(key)
             finally:
-                if self._write_through and num_new:
-                    self._publish_changes()
+                if self._write_through:
+                    self._publish()
         return num_new
 
     def _set_bits(self, payload: memoryview, bits: list[int]) -> None:
+        self._marks += self._write_through
         for i in bits:
             value = payload[i >> 3] | 1 << (i & 7)
             if self._write_through and value != payload[i >> 3]:
@@ -191,5 +201,6 @@ class BloomCore:
             payload[:] = combined.to_bytes(size, "little")
             self._keys_added = keys_added
             if self._write_through:
+                self._marks += 1
                 self._dirty.update(range(-(-size // PAGE_BYTES)))
-                self._publish_changes()
+                self._publish()

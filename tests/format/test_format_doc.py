@@ -6,7 +6,7 @@ import os
 import re
 import runpy
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
@@ -28,6 +28,9 @@ from mmbloom.format.fields import (
 )
 from mmbloom.format.header import Header, new_header
 from mmbloom.format.status import Status
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 SPEC = Path(fields_module.__file__).with_name("FORMAT.md").read_text(encoding="utf-8")
 READER_PATH = Path(__file__).with_name("independent_reader.py")
@@ -169,6 +172,46 @@ def test_probe_vectors(layout: str, num_bits: str, bits: str) -> None:
     number = LAYOUT_RULES[layout].number
 
     assert READER["positions"](number, int(num_bits), len(expected), hi, lo) == expected
+
+
+def pseudo_code_bit(layout: str) -> CodeType:
+    """Return the `bit = ...` of a blocked layout's pseudo-code, as an expression of Python.
+
+    Only `mod 2^32` is translated; all else, precedence above all, is as it is written.
+    """
+    number = LAYOUT_RULES[layout].probe_scheme
+    text = section(f"Probe scheme {number}, layout {layout}")
+    (written,) = re.findall(r"^ +bit += (.+)$", text, flags=re.MULTILINE)
+    return compile(written.replace("mod 2^32", "% 2**32"), f"FORMAT.md, {layout}", "eval")
+
+
+@pytest.mark.parametrize(
+    ("layout", "num_bits", "bits"), [row for row in PROBE_ROWS if row[0] != "classic"]
+)
+def test_the_pseudo_code_gives_the_probe_vectors_as_it_is_written(
+    layout: str, num_bits: str, bits: str
+) -> None:
+    """Copied into C, Python or Java, where + binds tighter than >>, the line is still right."""
+    expected = [int(bit) for bit in bits.split(", ")]
+    hi, lo = divmod(xxh3_128_intdigest(b"abc"), 1 << 64)
+    multipliers_addends = tables("Multipliers and addends")[0]
+    names: dict[str, object] = {
+        "M": [int(row[1], 16) for row in multipliers_addends],
+        "A": [int(row[2], 16) for row in multipliers_addends],
+    }
+    block, fraction = divmod(hi * (int(num_bits) // LAYOUT_RULES[layout].num_bits_step), 1 << 64)
+    lines = [64 * block + (fraction >> 59), 64 * block + 32 + ((fraction >> 54) & 31)]
+    found = []
+    for i in range(len(expected)):
+        line, high = (block, i >= 8) if layout == "line" else (lines[i % 2], i % 2 == 1)
+        h = lo >> 32 if high else lo & 0xFFFFFFFF
+        found.append(
+            eval(  # noqa: S307 - text of this repository
+                pseudo_code_bit(layout), {}, names | {"i": i, "j": i >> 1, "h": h, "line": line}
+            )
+        )
+
+    assert found == expected
 
 
 def test_the_probe_vectors_reach_every_layout_and_the_most_probes() -> None:
