@@ -155,7 +155,10 @@ def test_the_tool_does_not_make_golden_files_again(tmp_path: Path) -> None:
     shutil.copyfile(GOLDEN / name, tmp_path / name)
 
     done = subprocess.run(  # noqa: S603 - this Python
-        [sys.executable, str(TOOL), str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-P", str(TOOL), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 1
@@ -166,7 +169,7 @@ def test_the_tool_does_not_make_golden_files_again(tmp_path: Path) -> None:
 
 def test_the_tool_makes_files_that_pass_these_tests(tmp_path: Path) -> None:
     """For the day when a new number needs some: same names, same kinds of answers."""
-    subprocess.run([sys.executable, str(TOOL), str(tmp_path)], check=True)  # noqa: S603 - as above
+    subprocess.run([sys.executable, "-P", str(TOOL), str(tmp_path)], check=True)  # noqa: S603 - as above
 
     made = json.loads((tmp_path / "answers.json").read_text())
     assert set(made) == set(ANSWERS)

@@ -146,7 +146,7 @@ def test_only_files_touches_the_file_system() -> None:
 def modules_after(code: str) -> set[str]:
     """Return the top-level modules that a fresh Python has loaded after *code*."""
     done = subprocess.run(  # noqa: S603 - this Python
-        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"],
+        [sys.executable, "-P", "-c", f"import sys\n{code}\nprint(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

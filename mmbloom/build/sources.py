@@ -74,7 +74,8 @@ def read_list(path: FilePath, *, delimiter: str | None = None, field: int | None
     Args:
         path: the file; "-" is standard input. gzip, xz, zstd and bzip2 are recognised by content.
         delimiter: one ASCII character between fields; ":" for HASH:count lists. Without it the
-            whole line is the key.
+            whole line is the key. Fields are split at each delimiter, quotes have no meaning: for
+            CSV with quotes use Python's csv module or pyarrow.csv. A header line is a key.
         field: which field is the key, from 1; None is the first.
 
     Returns:

@@ -17,6 +17,7 @@ from mmbloom.cli.options import (
     open_list,
     rate,
     resolve_hibp,
+    suggest_hibp,
 )
 from mmbloom.cli.progress import progress
 
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         if_exists: IfExists = "replace" if arguments.force else "raise"
         try:
             report = build_from_batches(
-                arguments.output, _batches(lists), parameters, if_exists, show
+                arguments.output, _batches(lists, arguments), parameters, if_exists, show
             )
         except CapacityError as exc:
             message = f"{exc.where}, and --capacity is {exc.capacity}: raise it, or leave it out"
@@ -164,15 +165,36 @@ def _by_bytes_read(lists: list[KeyList], report: Any) -> Any:  # noqa: ANN401 - 
     return show
 
 
-def _batches(lists: list[KeyList]) -> Iterator[Batch]:
+def _batches(lists: list[KeyList], arguments: argparse.Namespace) -> Iterator[Batch]:
     """Yield the keys of all lists; refuse a list without any: a wrong or an empty file."""
     for source in lists:
         is_empty = True
-        for lines in source:
+        for number, lines in enumerate(source):
+            if number == 0:
+                _refuse_quoted(source.name, lines.data, arguments)
+                if arguments.key_form != "hex":  # that refuses such a key, with this hint
+                    suggest_hibp("mmbloom build", source.name, lines.data, arguments)
             is_empty = is_empty and not lines.data.strip(b"\r\n")
             yield lines.batch
         if is_empty:
             raise CommandError(f"{source.name}: no keys: it is empty, or has empty lines only")
+
+
+def _refuse_quoted(name: str, data: bytes, arguments: argparse.Namespace) -> None:
+    """Refuse a list of fields whose first key begins with a quote: nobody would ask for that."""
+    if arguments.delimiter is None:
+        return
+    before = len(data) - len(data.lstrip(b"\r\n"))
+    first_line = data[before:].partition(b"\n")[0]
+    column = (arguments.field or 1) - 1
+    fields = first_line.split(os.fsencode(arguments.delimiter), column + 1)
+    if fields[column : column + 1] and fields[column].startswith(b'"'):
+        number = 1 + data.count(b"\n", 0, before)
+        raise CommandError(
+            f"{name}, line {number}: the key begins with a double quote, which would be part of "
+            "it: fields are split at each delimiter, and quotes have no meaning. Read CSV with "
+            "quotes in Python, with its csv module or pyarrow.csv"
+        )
 
 
 def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:

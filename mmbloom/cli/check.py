@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmbloom.cli import output, streams
 from mmbloom.cli.failures import CommandError, hibp_is_an_option
-from mmbloom.cli.options import UsageError, add_list_options, open_list, resolve_hibp
+from mmbloom.cli.options import (
+    UsageError,
+    add_list_options,
+    open_list,
+    resolve_hibp,
+    suggest_hibp,
+)
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from mmbloom import BloomFilter
     from mmbloom.keys.lines import Lines
@@ -37,10 +44,14 @@ _FEW_BYTES = 4096
 
 
 class _Tally(NamedTuple):
-    """How many keys there were, and how many of them are selected for printing."""
+    """How many keys there were, how many are selected for printing, and which were "maybe".
+
+    The latter of keys on the command line only: a list may be long.
+    """
 
     keys: int
     selected: int
+    maybe_keys: Sequence[str] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     resolve_hibp(arguments)
     if arguments.keys and (arguments.list or arguments.delimiter or arguments.field):
         raise UsageError("KEY is looked up as it is: leave out the options that are for lists")
+    if "" in arguments.keys:  # "not found" would be taken for an answer
+        raise UsageError(
+            "KEY is empty: is a variable of the shell unset? A list can hold the empty key, as a "
+            "field: printf ',\\n' | mmbloom check FILE --delimiter ,"
+        )
     with BloomFilter.open(arguments.filter) as found:
         if arguments.hibp and found.key_form != "hex":
             raise CommandError(
@@ -85,7 +101,13 @@ def run(arguments: argparse.Namespace) -> int:
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
         if arguments.json and not arguments.quiet:
             maybe = tally.keys - tally.selected if arguments.invert else tally.selected
-            facts = {"keys": tally.keys, "maybe": maybe, "definitely_not": tally.keys - maybe}
+            facts: dict[str, Any] = {
+                "keys": tally.keys,
+                "maybe": maybe,
+                "definitely_not": tally.keys - maybe,
+            }
+            if arguments.keys:
+                facts["maybe_keys"] = tally.maybe_keys
             output.print_json(facts | {"expected_fpr": found.expected_fpr()})
     if arguments.count and not (arguments.quiet or arguments.json):
         streams.write(f"{tally.selected}\n")
@@ -101,19 +123,23 @@ def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
     from mmbloom import KeyValueError
 
     selected = 0
-    for key in map(os.fsencode, arguments.keys):
+    maybe_keys = []
+    for word in arguments.keys:
+        key = os.fsencode(word)
         try:
             maybe = key in found
         except KeyValueError as exc:
             reason = str(exc).removeprefix("key: ")
             raise KeyValueError(
-                f"{os.fsdecode(key)!r}: {reason}. This filter holds digests: give that of the key"
+                f"{word!r}: {reason}. This filter holds digests: give that of the key"
             ) from exc
+        if maybe:
+            maybe_keys.append(word)
         if maybe != arguments.invert:
             selected += 1
             if _prints_keys(arguments):
                 streams.write(key + b"\n")
-    return _Tally(len(arguments.keys), selected)
+    return _Tally(len(arguments.keys), selected, maybe_keys)
 
 
 def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
@@ -123,7 +149,9 @@ def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
     num_keys = num_selected = 0
     wanted = not arguments.invert
     with open_list(arguments.list or "-", arguments) as blocks, hibp_is_an_option(arguments):
-        for lines in blocks:
+        for number, lines in enumerate(blocks):
+            if number == 0 and found.key_form == "raw":  # else it is refused, with this hint
+                suggest_hibp("mmbloom check", blocks.name, lines.data, arguments)
             maybe, num_maybe = _answers(found, lines)
             num_keys += len(maybe)
             num_selected += num_maybe if wanted else len(maybe) - num_maybe

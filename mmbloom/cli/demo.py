@@ -130,7 +130,8 @@ def _checked(filter_path: Path, keys: Path) -> dict[str, Any]:
 
 def _mmbloom(*arguments: object) -> dict[str, Any]:
     """Run a command of mmbloom in a process of its own and return the JSON that it prints."""
-    words = [sys.executable, "-m", "mmbloom", *map(str, arguments)]
+    # -P: a folder "mmbloom" in the current one, a clone for instance, is not this program.
+    words = [sys.executable, "-P", "-m", "mmbloom", *map(str, arguments)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)  # noqa: S603 - this program
     if done.returncode not in {0, 1}:  # 1: nothing found, which is an answer
         raise SystemExit(2)  # it has said why

@@ -43,31 +43,38 @@ def run(arguments: argparse.Namespace) -> int:
 
     with BloomFilter.open(arguments.filter, advice="normal") as found:
         facts = found.info()
+        keys = _keys_text(facts, found.approx_count() if facts["writer_open"] else 0)
         if arguments.json:
             output.print_json(facts | {"fill_by_region": found.fill_by_region(_COLUMNS)})
             return 0
         stretches = facts["payload_bytes"] // _STRETCH_BYTES
         per_column = min(max(1, stretches // _COLUMNS), _MOST_STRETCHES // _COLUMNS)
         shares = found.fill_by_region(per_column * _COLUMNS)
-    output.print_rows(_rows(facts))
+    output.print_rows(_rows(facts, keys))
     output.print_rows(_fill_rows(facts, shares, per_column))
     return 0
 
 
-def _rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
-    count, rate = output.count_text, output.rate_text
+def _keys_text(facts: dict[str, Any], estimate: int) -> str:
+    """Return how many keys there are; the count in the file is behind while it is written."""
+    count = output.count_text
+    room = count(facts["capacity"]) + (", more are let in" if facts["overfill"] else "")
+    if facts["writer_open"]:
+        stored = f"{count(facts['keys_added'])} at its last flush"
+        return f"about {count(estimate)} of {room} (a writer has it open, or died; {stored})"
     exactness = "distinct" if facts["keys_exact"] else "that set a bit"
-    overfill = ", more are let in" if facts["overfill"] else ""
+    return f"{count(facts['keys_added'])} {exactness}, of {room}"
+
+
+def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
+    count, rate = output.count_text, output.rate_text
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
     metadata = [f"{name}: {_value_text(value)}" for name, value in facts["metadata"].items()]
     return [
         ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}, {facts['state']}"),
         ("kind", f"{facts['kind']}, {layout}"),
-        (
-            "keys",
-            f"{count(facts['keys_added'])} {exactness}, of {count(facts['capacity'])}{overfill}",
-        ),
+        ("keys", keys),
         ("fpr", f"{rate(facts['expected_fpr'])} as it is; {facts['fpr']:g} when full"),
         ("bits", f"{count(facts['num_bits'])}, {bits}"),
         ("key form", facts["key_form"]),

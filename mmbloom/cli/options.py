@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
+
+from mmbloom.cli import output, streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _MARK = "\0"
+_HASH_COUNT = re.compile(rb"[0-9A-Fa-f]{32,128}:[0-9]+")
+_LOOKED_AT_LINES, _LOOKED_AT_BYTES = 20, 1 << 12
 _HELP_COLUMNS = 80  # as the descriptions; to ask for the terminal's, argparse loads shutil and lzma
 
 
@@ -102,7 +107,9 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
         metavar="C",
         type=lambda text: "\t" if text == "\\t" else text,
         help="the character between the fields of a line, for instance ',' or '\\t'; the key is "
-        "the first field, or the one of --field. Without it the whole line is the key",
+        "the first field, or the one of --field. Without it the whole line is the key. Lines are "
+        "split at each C: quotes have no meaning, and a header line is a key. For CSV with quotes "
+        "use Python's csv module or pyarrow.csv",
     )
     parser.add_argument("--field", type=int, metavar="N", help="which field is the key, from 1")
     parser.add_argument(
@@ -140,3 +147,16 @@ def open_list(path: str, arguments: argparse.Namespace) -> KeyList:
     from mmbloom import read_list
 
     return read_list(path, delimiter=arguments.delimiter, field=arguments.field)
+
+
+def suggest_hibp(prog: str, name: str, data: bytes, arguments: argparse.Namespace) -> None:
+    """Say so if the first block of a list, read as whole lines, looks like HASH:count.
+
+    Such keys are never asked for: the answers would all be "definitely not".
+    """
+    if arguments.quiet or arguments.delimiter is not None:
+        return
+    lines = data[:_LOOKED_AT_BYTES].split()[:_LOOKED_AT_LINES]
+    if lines and all(map(_HASH_COUNT.fullmatch, lines)):
+        text = "the lines look like HASH:count; did you mean --hibp?"
+        streams.complain(f"{prog}: note: {output.printable(name)}: {text}")

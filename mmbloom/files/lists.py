@@ -72,6 +72,7 @@ class ListFile:
         self._reader = _Reader(raw, name)
         self._read_text: Read = self._reader.read
         self._start = _start_of(self._read_text)
+        _refuse_cut_magic(self._start, name)
         self.compression = _compression_of(self._start)
         if self.compression is not None:
             self._read_text = self._unpack(self.compression, self._start)
@@ -217,6 +218,19 @@ def _start_of(read: Read) -> bytes:
 def _compression_of(start: bytes) -> str | None:
     matches = (form for magic, form in compression.MAGICS.items() if start.startswith(magic))
     return next(matches, None)
+
+
+def _refuse_cut_magic(start: bytes, name: str) -> None:
+    """Raise for a file that ends within its magic. One that is ASCII so far may be a key: "7z"."""
+    if len(start) < 2 or start.isascii():  # noqa: PLR2004 - one byte says nothing
+        return
+    forms = compression.MAGICS | {magic: what for magic, (what, _) in _REFUSED.items()}
+    for magic, what in forms.items():
+        if len(start) < len(magic) and magic.startswith(start):
+            raise SourceError(
+                f"{name}: {what} data, of which there are {len(start)} bytes only: the file was "
+                "cut short. Copy it again"
+            )
 
 
 def _refuse(start: bytes, name: str) -> None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 IfExists = Literal["raise", "replace"]
 _EXISTS = (
-    "exists, and is never replaced unasked: open it, choose another path, or build with "
-    "if_exists='replace'"
+    "exists, and is never replaced unasked: open it, choose another path, or, when building or "
+    "saving, pass if_exists='replace'"
 )
 
 

@@ -423,7 +423,7 @@ def test_the_same_list_gives_the_same_file_on_either_engine(tmp_path: Path) -> N
     for layout in ("classic", "line", "page"):
         other, own = tmp_path / f"{layout}-python.mmb", tmp_path / f"{layout}.mmb"
         subprocess.run(  # noqa: S603 - this Python
-            [sys.executable, "-c", code, str(other), layout],
+            [sys.executable, "-P", "-c", code, str(other), layout],
             env=os.environ | {"MMBLOOM_ENGINE": "python"},
             check=True,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pytest
+from command_steps import Command
 
 import mmbloom
 from mmbloom.cli import main
@@ -77,14 +79,16 @@ def start(folder: Path) -> Start:
     def start(*argv: object, line: str = '"$@"') -> subprocess.Popen[bytes]:
         # A user's Python holds back what it prints.
         environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
-        words: Sequence[object] = [sys.executable, "-m", "mmbloom", *argv]
-        return subprocess.Popen(  # noqa: S603
-            ["sh", "-c", f"exec {line}", "sh", *map(str, words)],  # noqa: S607
+        words: Sequence[object] = [sys.executable, "-P", "-m", "mmbloom", *argv]
+        return Command(
+            ["sh", "-c", f"exec {line}", "sh", *map(str, words)],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Tests that run in the background of a shell ignore Ctrl-C, and so would the command.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     return start

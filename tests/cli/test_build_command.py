@@ -103,6 +103,30 @@ def test_a_breach_list_needs_one_flag(run: Run, folder: Path) -> None:
         ]
 
 
+def test_a_breach_list_without_its_flag_is_noted(run: Run, folder: Path) -> None:
+    """Once a list, and not with -q: the filter is built as asked."""
+    (folder / "names.txt").write_bytes(b"AB" * 20 + b":12\n" + b"CD" * 20 + b":7\n")
+    note = "names.txt: the lines look like HASH:count; did you mean --hibp?\n"
+
+    assert run(*BUILD).err == f"mmbloom build: note: {note}"
+    assert run(*BUILD, "-q", "--force") == (0, b"", "")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--delimiter", ","], ["--delimiter", ",", "--field", "3"]],
+    ids=["whole-lines", "another-field", "third-field"],
+)
+def test_a_quote_that_is_no_start_of_a_field_is_text(
+    run: Run, folder: Path, options: list[str]
+) -> None:
+    """A whole line may begin with one, and so may a field that is not asked for."""
+    first = b'ada,"x",1\n' if options else b'"ada",x,1\n'
+    (folder / "names.txt").write_bytes(first)
+
+    assert run(*BUILD, *options).code == 0
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_key(run: Run, folder: Path) -> None:
     """Editors hide it, so whoever asks for the first key would get a false "no"."""
     (folder / "names.txt").write_bytes(b"\xef\xbb\xbfada\ngrace\n")

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from command_steps import SECONDS
 
 import mmbloom
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from conftest import Run, Start
 
+HASHES = b"AB" * 20 + b":3\n" + b"0d" * 16 + b":12\n"
 LINES = b"ada\nalan\r\n\ngrace\r\nkurt\n\r\nhedy"  # CR LF, empty lines, and no LF at the end
 
 
@@ -108,7 +110,7 @@ def test_quiet_ends_at_the_first_key_that_tells(start: Start, names_filter: Path
         assert process.stdin is not None
         process.stdin.write(b"alan\nada\n")
         process.stdin.flush()
-        assert process.wait() == 0
+        assert process.wait(SECONDS) == 0
 
 
 def test_keys_are_the_bytes_that_were_typed(run: Run, names_filter: Path) -> None:
@@ -125,11 +127,11 @@ def test_lines_are_bytes_in_no_encoding(run: Run, names_filter: Path) -> None:
     assert run("check", names_filter, stdin=stdin) == (0, b"caf\xe9\ncaf\xc3\xa9\n", "")
 
 
-def test_the_empty_key_can_be_asked_for(run: Run, folder: Path) -> None:
-    """M4: it is a key like any other; only lists cannot hold it."""
+def test_the_empty_key_can_be_asked_for_in_a_field(run: Run, folder: Path) -> None:
+    """M4: it is a key like any other, but as an argument it is most often a slip."""
     mmbloom.build(folder / "empty.mmb", [b""], fpr=1e-9).close()
 
-    assert run("check", "empty.mmb", "") == (0, b"\n", "")
+    assert run("check", "empty.mmb", "--delimiter", ",", stdin=b",\n") == (0, b",\n", "")
 
 
 def test_json_counts_both_answers_and_tells_the_rate_of_false_ones(
@@ -140,6 +142,46 @@ def test_json_counts_both_answers_and_tells_the_rate_of_false_ones(
 
     assert result.pop("expected_fpr") < 1e-9
     assert result == {"keys": 5, "maybe": 3, "definitely_not": 2}
+
+
+@pytest.mark.parametrize("options", [[], ["-v"]], ids=["maybe", "inverted"])
+def test_json_names_the_keys_of_the_command_line_that_may_be_in(
+    run: Run, names_filter: Path, options: list[str]
+) -> None:
+    """The same with -v: the name of the field says which they are."""
+    keys = ["hedy", "alan", "ada", os.fsdecode(b"caf\xe9")]
+
+    result = json.loads(run("check", names_filter, *keys, "--json", *options).out)
+
+    assert result["maybe_keys"] == ["hedy", "ada", os.fsdecode(b"caf\xe9")]
+    assert (result["keys"], result["maybe"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("stdin", "options", "is_noted"),
+    [
+        pytest.param(HASHES, [], True, id="hash-count"),
+        pytest.param(HASHES.replace(b"\n", b"\r\n\r\n"), [], True, id="CR-LF-and-empty-lines"),
+        pytest.param(HASHES, ["-q"], False, id="quiet"),
+        pytest.param(HASHES, ["--delimiter", ":"], False, id="delimiter"),
+        pytest.param(HASHES + b"ada\n", [], False, id="another-line"),
+        pytest.param(b"ada:3\n", [], False, id="no-hash"),
+        pytest.param(b"ab" * 20 + b"\n", [], False, id="no-count"),
+        pytest.param(b"\n", [], False, id="no-line"),
+    ],
+)
+def test_lines_that_look_like_hash_count_are_noted(
+    run: Run, names_filter: Path, stdin: bytes, options: list[str], *, is_noted: bool
+) -> None:
+    """Read as whole lines all of them are "definitely not", which is no answer."""
+    note = (
+        "mmbloom check: note: standard input: the lines look like HASH:count; did you mean "
+        "--hibp?\n"
+    )
+
+    outcome = run("check", names_filter, *options, stdin=stdin)
+
+    assert outcome.err == (note if is_noted else "")
 
 
 def test_a_list_may_be_named_and_compressed(run: Run, names_filter: Path, folder: Path) -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
+from command_steps import SECONDS
 
 import mmbloom
 from mmbloom.cli import BROKEN_PIPE, COMMANDS
@@ -89,13 +90,14 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     outputs = {"build": ["passwords.mmb", "pwned.mmb"]}
     for name in outputs.get(example.split()[1], []):
         (folder / name).unlink()
-    program = f'mmbloom() {{ "{sys.executable}" -m mmbloom "$@"; }}\nset -e\n'
+    program = f'mmbloom() {{ "{sys.executable}" -P -m mmbloom "$@"; }}\nset -e\n'
 
     done = subprocess.run(  # noqa: S603
         ["bash", "-o", "pipefail", "-c", program + example.replace("1e6", "1e3")],  # noqa: S607
         cwd=folder,
         capture_output=True,
         check=False,
+        timeout=SECONDS,
     )
 
     # 'check -v' on a list of which every line is in: nothing is selected.
@@ -124,7 +126,7 @@ def test_a_stream_that_cannot_be_used_is_an_error(
     before = names_filter.read_bytes()
 
     with start("check", names_filter, line=line) as process:
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, out) == (2, b"")
     assert message in err
@@ -137,7 +139,7 @@ def test_a_closed_stream_lends_its_number_to_no_filter(
 ) -> None:
     """Were the new file descriptor 2, messages would be written into it."""
     with start("build", names, "-o", "new.mmb", "--fpr", "0.01", line='"$@" 2>&- <&-') as process:
-        process.communicate()
+        process.communicate(timeout=SECONDS)
 
     assert process.returncode == 0
     with mmbloom.open(folder / "new.mmb") as built:
@@ -156,7 +158,7 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(
         process.stdout.close()
         process.stdin.write(os.fsencode(names))
         process.stdin.close()
-        process.wait()
+        process.wait(SECONDS)
         assert process.stderr is not None
         assert (process.returncode, process.stderr.read()) == (BROKEN_PIPE, b"")
 
@@ -171,7 +173,7 @@ def test_ctrl_c_ends_by_the_signal_without_a_traceback_or_a_file(
         process.stdin.write(b"hopper\n" * 100_000)  # more than a pipe holds: it is at work
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        process.wait()
+        process.wait(SECONDS)
         assert process.stderr is not None
         assert process.stderr.read().decode() == f"mmbloom {argv[0]}: interrupted\n"
         process.stdin.close()
@@ -190,7 +192,7 @@ def test_a_fifo_is_a_list(run: Run, names: Path, names_filter: Path, folder: Pat
 def test_the_module_is_the_command(start: Start, names_filter: Path) -> None:
     """``python -m mmbloom`` where the script is not on the path."""
     with start("check", names_filter, "ada") as process:
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, out, err) == (0, b"ada\n", b"")
 
@@ -216,10 +218,11 @@ def test_one_command_loads_neither_the_others_nor_numpy(
     )
 
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, "check", names_filter, *([] if stdin else ["ada"])],
+        [sys.executable, "-P", "-c", code, "check", names_filter, *([] if stdin else ["ada"])],
         input=stdin,
         capture_output=True,
         check=True,
+        timeout=SECONDS,
     )
 
     assert done.stdout == b"ada\n\n"

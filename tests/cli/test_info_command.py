@@ -109,12 +109,15 @@ def test_what_others_wrote_into_the_file_cannot_steer_the_terminal(run: Run, fol
 
 
 def test_a_filter_that_is_still_written_says_so(run: Run, folder: Path) -> None:
-    """Counts that are no exact count of distinct keys are not called distinct."""
+    """The count in the file is that of the last flush; the bits tell of more."""
     path = folder / "growing.mmb"
     with mmbloom.BloomFilter.create(path, capacity=10, fpr=0.01, overfill=True) as growing:
         growing.add("ada")
         growing.flush()
+        growing.add("grace")
         out = run("info", path).out.decode()
 
     assert ", writable\n" in out
-    assert "1 that set a bit, of 10, more are let in" in out
+    text = "about 2 of 10, more are let in (a writer has it open, or died; 1 at its last flush)"
+    assert text in out
+    assert "keys      2 that set a bit, of 10, more are let in\n" in run("info", path).out.decode()

@@ -172,6 +172,18 @@ def test_the_demo_finds_every_key_and_cleans_up(
     assert list(folder.iterdir()) == []
 
 
+def test_the_demo_runs_this_program_whatever_folder_it_is_in(run: Run, folder: Path) -> None:
+    """In a clone, "mmbloom" is a folder without the compiled engine."""
+    (folder / "mmbloom").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (folder / "mmbloom" / name).write_text("raise SystemExit('not this one')\n")
+
+    outcome = run("demo", "--keys", "30", "--json")
+
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["built"]["engine"] == mmbloom.ENGINE
+
+
 def test_the_demo_keeps_its_files_when_asked(run: Run, folder: Path) -> None:
     """For a look at them, beside its figures as JSON; the list is what --hibp reads."""
     outcome = run("demo", "--keys", "30", "--keep", "kept", "--json")

@@ -33,6 +33,8 @@ def files(folder: Path, names: Path, names_filter: Path) -> Path:
         "hashes.txt": b"AB" * 20 + b":12\n",
         "oddly.txt": b"ABC\n",
         "cut.gz": gzip.compress(b"ada\n" * 1000)[:-9],
+        "cut.xz": b"\xfd7z",
+        "quoted.csv": b'\r\n1,"ada"\n2,"grace"\n',
         "text.mmb": b"no filter\n" * 500,
     }
     for name, data in contents.items():
@@ -74,6 +76,7 @@ def case(name: str, *argv: str, says: str) -> object:
         case("filter-as-list", "build", "names.mmb", *NEW, says="names.mmb: mmbloom filter data"),
         case("cut-list", "build", "cut.gz", *NEW, says="cut.gz: the gzip data ends within"),
         case("cut-list-checked", "check", "names.mmb", "--list", "cut.gz", says="cut.gz: the gzip"),
+        case("cut-to-3-bytes", "build", "cut.xz", *NEW, says="cut.xz: xz data, of which there a"),
         case("missing-checked", "check", "names.mmb", "--list", "gone", says="gone: No such file"),
         # -- what to write -------------------------------------------------------------------------
         case("existing", "build", "names.txt", "-o", "names.mmb", *FPR, says="or add --force"),
@@ -146,6 +149,10 @@ def case(name: str, *argv: str, says: str) -> object:
             says="hashes.txt, line 1: ",
         ),
         case(
+            *("quoted", "build", "quoted.csv", *NEW, "--delimiter", ",", "--field", "2"),
+            says="quoted.csv, line 2: the key begins with a double quote",
+        ),
+        case(
             *("hibp-delimiter", "build", "hashes.txt", *NEW, "--hibp", "--delimiter", ":"),
             says="--hibp has --delimiter",
         ),
@@ -173,6 +180,8 @@ def case(name: str, *argv: str, says: str) -> object:
         ),
         case("text-on-hex", "check", "hex.mmb", "hunter2", says="'hunter2': key form hex: "),
         case("key-and-field", "check", "names.mmb", "ada", "--field", "2", says="leave out"),
+        case("empty-key", "check", "names.mmb", "", says="KEY is empty: is a variable of the sh"),
+        case("empty-key-of-two", "check", "names.mmb", "ada", "", says="KEY is empty"),
         case("key-and-list", "check", "names.mmb", "ada", "--list", "names.txt", says="leave out"),
         # -- filters -------------------------------------------------------------------------------
         case("no-filter", "check", says="required: FILE"),

@@ -111,11 +111,10 @@ def test_another_program_is_refused(writable: Path) -> None:
     )
     with WritableFile.open(writable):
         said = subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, "-c", code, str(writable)],
+            [sys.executable, "-P", "-c", code, str(writable)],
             check=True,
             capture_output=True,
             text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(["", *sys.path])},
         )
 
     assert said.stdout == "LockHeldError\n"

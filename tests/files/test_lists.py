@@ -162,6 +162,35 @@ def test_a_disk_that_fails_is_not_called_damaged_data(
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path / "list"))
 
 
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b"\xfd7", "xz"),
+        (b"\xfd7zXZ", "xz"),
+        (b"\x28\xb5", "zstd"),
+        (b"7z\xbc", "7-Zip"),
+        (b"\x89M", "mmbloom filter"),
+    ],
+)
+def test_a_file_that_was_cut_within_its_magic_is_no_list(
+    tmp_path: Path, data: bytes, form: str
+) -> None:
+    """Two bytes of a download are not a list of one key."""
+    (tmp_path / "list").write_bytes(data)
+
+    with pytest.raises(SourceError, match=f"list: {form} data, of which .* cut short"):
+        ListFile.open(tmp_path / "list")
+
+
+@pytest.mark.parametrize("data", [b"\xfd", b"\xfd7\n", b"7z", b"PK", b"BZh9", b"(", b"\xef\xbb"])
+def test_a_short_list_may_begin_as_a_magic_does(tmp_path: Path, data: bytes) -> None:
+    """ASCII is text, one byte says nothing, and a line that ends is a line."""
+    (tmp_path / "list").write_bytes(data)
+
+    with ListFile.open(tmp_path / "list") as opened:
+        assert read_all(opened) == data
+
+
 # -- pipes and terminals ---------------------------------------------------------------------------
 
 

@@ -93,7 +93,7 @@ class Program:
     def __init__(self, code: str, *arguments: object) -> None:
         """Start it; *code* finds its arguments in sys.argv and mmbloom imported."""
         self.process = subprocess.Popen(  # noqa: S603 - this Python
-            [sys.executable, "-c", f"import sys, mmbloom\n{code}", *map(str, arguments)],
+            [sys.executable, "-P", "-c", f"import sys, mmbloom\n{code}", *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -160,7 +160,7 @@ def test_keys_are_the_same_in_processes_with_other_hash_seeds(tmp_path: Path) ->
     )
     for code, seed in ((build, "1"), (look, "2")):
         done = subprocess.run(  # noqa: S603 - this Python
-            [sys.executable, "-c", f"import sys, mmbloom\n{code}", str(path)],
+            [sys.executable, "-P", "-c", f"import sys, mmbloom\n{code}", str(path)],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
