@@ -38,7 +38,7 @@ def machine_card() -> dict[str, object]:
         "virtual_machine": "hypervisor" in flags,
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "huge_pages": _first(r"\[(\w+)\]", _text("/sys/kernel/mm/transparent_hugepage/enabled")),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "compiler": _compiler(),
         "load_before": round(os.getloadavg()[0], 2),
