@@ -20,7 +20,7 @@ from mmbloom.filters.parameters import header_for
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import FINGERPRINT_KNOWN, HASH, KEYS_EXACT, MAX_CANARIES
 from mmbloom.format.status import Status
-from mmbloom.keys.batches import Nulls, pieces_of
+from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
     from mmbloom.format.header import Header
-    from mmbloom.keys.batches import Batch
+    from mmbloom.keys.pieces import Batch, Nulls
 
 _LAST_EPOCH = (1 << 63) // 10**9 - 1  # nanoseconds in 64 bits: as far as the year 2262
 

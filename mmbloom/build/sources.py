@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mmbloom.files.paths import FilePath
-    from mmbloom.keys.batches import Piece
+    from mmbloom.keys.pieces import Piece
 
 
 class KeyList:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mmbloom.build.memory import BuildReport, Progress
     from mmbloom.build.sources import KeyList
     from mmbloom.files.publish import IfExists
-    from mmbloom.keys.batches import Batch
+    from mmbloom.keys.pieces import Batch
 
 DESCRIPTION = """\
 Build a filter file from lists of keys: text, one key a line, LF or CR LF; empty

@@ -21,7 +21,7 @@ from mmbloom.filters.lookup import lookup
 from mmbloom.filters.parameters import header_for
 from mmbloom.format.fields import HEADER, WRITER_OPEN
 from mmbloom.format.status import Status
-from mmbloom.keys.batches import Nulls, pieces_of
+from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mmbloom.files.advice import Advice
     from mmbloom.files.paths import FilePath
+    from mmbloom.keys.pieces import Nulls
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 

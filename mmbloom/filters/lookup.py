@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
-    from mmbloom.keys.batches import Batch, Piece
+    from mmbloom.keys.pieces import Batch, Piece
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import OffsetsBatch, RowsBatch
 from mmbloom.errors import KeyTypeError, KeyValueError
-from mmbloom.keys.batches import PIECE_KEYS, Nulls, Piece, number_batch
+from mmbloom.keys.pieces import PIECE_KEYS, Nulls, Piece, number_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from mmbloom.keys.batches import Batch
+    from mmbloom.keys.pieces import Batch
 
 INSTALL = "Arrow data needs pyarrow: pip install 'mmbloom[arrow]'"
 

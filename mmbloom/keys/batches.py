@@ -8,36 +8,16 @@ PIECE_KEYS, to bound the memory for hashes.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from mmbloom.engine import ObjectBatch, RowsBatch
 from mmbloom.errors import KeyTypeError, ParameterError
+from mmbloom.keys.pieces import PIECE_KEYS, Nulls, Piece, bytes_of, number_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import numpy as np
-
-    from mmbloom.engine import LinesBatch, OffsetsBatch
-
-    Batch = ObjectBatch | RowsBatch | OffsetsBatch | LinesBatch
-    Array = np.ndarray[Any, np.dtype[Any]]
-
-Nulls = Literal["raise", "skip"]
-
-PIECE_KEYS = 1 << 20
-
-
-class Piece(NamedTuple):
-    """Keys that lie together. Of its *num_rows* rows those where *valid* is False are null.
-
-    Null rows are not in *batch*. Of lines of text, *num_rows* is an upper bound: they are not
-    counted before they are read.
-    """
-
-    batch: Batch
-    num_rows: int
-    valid: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    from mmbloom.keys.pieces import Array
 
 
 def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
@@ -116,7 +96,7 @@ def _array_pieces(keys: object) -> Iterator[Piece]:
     if kind in "iu" and width > 1:
         return _number_pieces(array)
     if kind == "U":
-        data = _bytes_of(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+        data = bytes_of(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
         return iter([Piece(RowsBatch(data, width, len(array), "ucs4"), len(array))])
     if kind in "SV" and not array.dtype.hasobject:
         return _row_pieces(
@@ -135,30 +115,10 @@ def _number_pieces(array: Array) -> Iterator[Piece]:
         yield Piece(number_batch(chunk, first), len(chunk))
 
 
-def number_batch(array: Array, first: int) -> RowsBatch:
-    """Return a 1-d array of integers as keys: 8 bytes each, little-endian, like ``int_key``.
-
-    *first* is the number of its first key, for error messages.
-    """
-    import numpy as np
-
-    numbers = np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8")
-    return RowsBatch(_bytes_of(numbers), 8, len(numbers), "bytes", first)
-
-
 def _row_pieces(array: Array, width: int, kind: str) -> Iterator[Piece]:
     """Pieces of a contiguous array with *width* bytes a row."""
-    data = _bytes_of(array)
+    data = bytes_of(array)
     for first in range(0, len(array), PIECE_KEYS):
         count = min(PIECE_KEYS, len(array) - first)
         rows = data[first * width : (first + count) * width]
         yield Piece(RowsBatch(rows, width, count, kind, first), count)
-
-
-def _bytes_of(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array, which stays alive with them."""
-    import numpy as np
-
-    if array.nbytes == 0:
-        return memoryview(b"")
-    return array.reshape(-1).view(np.uint8).data

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mmbloom.engine import LinesBatch, select_lines
 from mmbloom.errors import ParameterError, ParameterTypeError, SourceError
-from mmbloom.keys.batches import Piece
+from mmbloom.keys.pieces import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

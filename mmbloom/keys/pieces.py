@@ -1,0 +1,51 @@
+"""Pieces: what a batch of keys is cut into, whatever it came as."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mmbloom.engine import RowsBatch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mmbloom.engine import LinesBatch, ObjectBatch, OffsetsBatch
+
+    Batch = ObjectBatch | RowsBatch | OffsetsBatch | LinesBatch
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+Nulls = Literal["raise", "skip"]
+
+PIECE_KEYS = 1 << 20
+
+
+class Piece(NamedTuple):
+    """Keys that lie together. Of its *num_rows* rows those where *valid* is False are null.
+
+    Null rows are not in *batch*. Of lines of text, *num_rows* is an upper bound: they are not
+    counted before they are read.
+    """
+
+    batch: Batch
+    num_rows: int
+    valid: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+
+
+def number_batch(array: Array, first: int) -> RowsBatch:
+    """Return a 1-d array of integers as keys: 8 bytes each, little-endian, like ``int_key``.
+
+    *first* is the number of its first key, for error messages.
+    """
+    import numpy as np
+
+    numbers = np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8")
+    return RowsBatch(bytes_of(numbers), 8, len(numbers), "bytes", first)
+
+
+def bytes_of(array: Array) -> memoryview:
+    """Return the bytes of a contiguous array, which stays alive with them."""
+    import numpy as np
+
+    if array.nbytes == 0:
+        return memoryview(b"")
+    return array.reshape(-1).view(np.uint8).data
