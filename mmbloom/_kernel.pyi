@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from _typeshed import ReadableBuffer, WriteableBuffer
+from typing_extensions import Self, disjoint_base
 
 ENGINE: str
 """Which engine this is: "kernel" or "python"."""
 
+@disjoint_base
 class ObjectBatch:
     """Keys that are Python objects: str, bytes, bytearray or memoryview."""
 
-    def __init__(self, keys: Sequence[object], first: int = 0) -> None: ...
+    def __new__(cls, keys: Sequence[object], first: int = 0) -> Self: ...
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str:
         """Name key *index* for an error message."""
@@ -37,6 +39,7 @@ class OffsetsBatch:
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
+@disjoint_base
 class LinesBatch:
     """Lines that end in LF or CR LF; empty ones are no keys. With *field* > 0 the key is that field between *delimiter* bytes.
     Its length is an upper bound. *name* and *first_line* are for error messages."""
@@ -86,6 +89,7 @@ def page_halves(data: ReadableBuffer) -> tuple[int, int]:
 def payloads_equal(left: ReadableBuffer, right: ReadableBuffer) -> bool:
     """Return whether two payloads are the same bytes. Releases the GIL."""
 
+@disjoint_base
 class BloomCore:
     """The probes of one filter over one payload. BloomFilter inherits from it: ``key in f`` is then a C slot.
 
@@ -132,7 +136,7 @@ class BloomCore:
     def closed(self) -> bool:
         """Whether no payload is attached."""
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been.
 
         Raises KeyTypeError, KeyValueError: not a key. ClosedError.
