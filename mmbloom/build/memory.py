@@ -102,7 +102,7 @@ def build(  # noqa: PLR0913 - what the header holds, and the ways to watch and p
         KeyTypeError, KeyValueError, ParameterError, NoSpaceError, OSError: as for
             BloomFilter.create() and update(). No file is left.
 
-    Cost: 32 bytes of memory a key beside the payload; 30 to 60 ns a key. The bytes of the payload
+    Cost: 32 bytes of memory a key beside the payload; half a microsecond a key. The bytes of the payload
     depend on the set of keys and the parameters only, not on order or repetitions; the whole file
     does so where the environment variable SOURCE_DATE_EPOCH gives the date.
     """
