@@ -102,9 +102,9 @@ def build(  # noqa: PLR0913 - what the header holds, and the ways to watch and p
         KeyTypeError, KeyValueError, ParameterError, NoSpaceError, OSError: as for
             BloomFilter.create() and update(). No file is left.
 
-    Cost: 32 bytes of memory a key beside the payload; half a microsecond a key. The bytes of the payload
-    depend on the set of keys and the parameters only, not on order or repetitions; the whole file
-    does so where the environment variable SOURCE_DATE_EPOCH gives the date.
+    Cost: 32 bytes of memory a key beside the payload; half a microsecond a key. The bytes of the
+    payload depend on the set of keys and the parameters only, not on order or repetitions; the
+    whole file does so where the environment variable SOURCE_DATE_EPOCH gives the date.
     """
     parameters = Parameters(fpr, capacity, layout, seed, key_form, metadata)
     batches = (piece.batch for piece in pieces_of(keys, nulls))
