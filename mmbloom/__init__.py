@@ -9,8 +9,9 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
     (True, False)
 """
 
-from mmbloom.build.memory import BuildReport, Progress, build
-from mmbloom.build.sources import KeyList, read_list
+from mmbloom.build.builder import build
+from mmbloom.build.progress import BuildReport, Progress
+from mmbloom.build.sources import KeyList, read_list, read_lists
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
     CapacityError,
@@ -21,21 +22,27 @@ from mmbloom.errors import (
     KeyTypeError,
     KeyValueError,
     LockHeldError,
+    MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
     SourceError,
+    SpillError,
     TruncatedError,
     VersionError,
 )
+from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.merging import UnionCount, merge, union_count
+from mmbloom.filters.newcomers import NewKeys
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
 
 __all__ = [
     "ENGINE",
+    "AuditReport",
     "BloomFilter",
     "BuildReport",
     "CapacityError",
@@ -48,21 +55,30 @@ __all__ = [
     "KeyTypeError",
     "KeyValueError",
     "LockHeldError",
+    "MemoryBudgetError",
     "MmbloomError",
+    "NewKeys",
     "NoSpaceError",
     "ParameterError",
     "ParameterTypeError",
     "Progress",
+    "RandomKeys",
     "ReadOnlyError",
     "SourceError",
+    "SpillError",
     "TruncatedError",
+    "UnionCount",
     "VersionError",
+    "audit",
     "build",
     "int_key",
+    "merge",
     "open",
     "open_writable",
     "plan",
     "read_list",
+    "read_lists",
+    "union_count",
 ]
 
 __version__ = "0.1.0"

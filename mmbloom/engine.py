@@ -16,8 +16,11 @@ __all__ = [
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
+    "Partitions",
     "RowsBatch",
+    "add_part",
     "checksum64",
+    "count_lines",
     "hash_batch",
     "hash_key",
     "line_histogram",
@@ -28,6 +31,7 @@ __all__ = [
     "probes",
     "select_lines",
     "sort_unique",
+    "span",
     "sum_hashes",
 ]
 
@@ -56,8 +60,11 @@ if TYPE_CHECKING or _kernel_is_wanted():
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         hash_batch,
         hash_key,
         line_histogram,
@@ -68,6 +75,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )
 else:
@@ -77,8 +85,11 @@ else:
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         hash_batch,
         hash_key,
         line_histogram,
@@ -89,5 +100,6 @@ else:
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )

@@ -18,12 +18,14 @@ from mmbloom.errors import (
     KeyTypeError,
     KeyValueError,
     LockHeldError,
+    MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
     SourceError,
+    SpillError,
     TruncatedError,
     VersionError,
 )
@@ -44,6 +46,8 @@ SAMPLES = [
     (CapacityError("a.mmb", 10, 4), ValueError, "a.mmb 10 4 overfill"),
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
+    (SpillError("/spill", "it was cut short"), RuntimeError, "/spill short again"),
+    (MemoryBudgetError(32, 64, "9 jobs"), MemoryError, "32 64 jobs memory"),
     (NoSpaceError("a.mmb", 12_000_000, 2_000_000), OSError, "a.mmb 12000000 2000000"),
 ]
 NAMES = [type(error).__name__ for error, _, _ in SAMPLES]

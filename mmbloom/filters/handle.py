@@ -21,7 +21,7 @@ from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.filters.facts import FilterFacts
 from mmbloom.filters.parameters import fresh
-from mmbloom.filters.sealing import sealed_status, table_of, write_sealed
+from mmbloom.filters.sealing import measure_payload, sealed_status, write_sealed
 from mmbloom.format.fields import HEADER, WRITER_OPEN
 from mmbloom.format.header import Header
 from mmbloom.format.status import Status
@@ -133,17 +133,19 @@ class FilterHandle(FilterFacts):
         Raises:
             OSError, NoSpaceError: as create(). ChecksumError: as copy().
 
-        Cost: four passes over the payload, and unless sealed, memory for a copy of it.
+        Cost: three passes over the payload, and unless sealed, memory for a copy of it.
         """
         if self.sealed:
             payload = self._checked_payload()
             header = fresh(self._header)
-            write_sealed(path, header, payload, self._status, if_exists=if_exists)
+            facts = header, self._status
+            write_sealed(path, header, [payload], lambda _: facts, if_exists=if_exists)
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
         with self.copy() as still:
-            payload, status = still._open_payload(), still._status_now()
-            write_sealed(path, still._header, payload, status, if_exists=if_exists)
+            facts = still._header, still._status_now()
+            pieces = [still._open_payload()]
+            write_sealed(path, still._header, pieces, lambda _: facts, if_exists=if_exists)
 
     def flush(self) -> None:
         """Make all keys added so far, and their count, survive power loss.
@@ -168,7 +170,7 @@ class FilterHandle(FilterFacts):
         Raises:
             ReadOnlyError: it is sealed already, or there is no file: save() writes one.
 
-        Cost: three passes over the payload.
+        Cost: one pass over the payload.
         """
         self._check_writable()
         storage = self._storage
@@ -179,8 +181,8 @@ class FilterHandle(FilterFacts):
             self._check_writable()  # another thread may have sealed it
             self._publish()
             payload = self._open_payload()
-            table = table_of(payload)
-            status = sealed_status(self.geometry, payload, table, self._status_now())
+            measured, table = measure_payload(self.geometry, payload)
+            status = sealed_status(self._status_now(), measured)
             storage.write(self._header.checksums_offset, table)
             storage.seal(status)
         sealed = _open_same(storage.path, self.uuid)
