@@ -30,6 +30,7 @@ from mmbloom.errors import (
     TruncatedError,
     VersionError,
 )
+from mmbloom.files.guard import install_sigbus_guard
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
@@ -58,6 +59,7 @@ __all__ = [
     "TruncatedError",
     "VersionError",
     "build",
+    "install_sigbus_guard",
     "int_key",
     "open",
     "open_writable",

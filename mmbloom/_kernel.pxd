@@ -120,3 +120,14 @@ cdef extern from "bits.h" nogil:
 cdef extern from "sort.h" nogil:
     size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
     mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)
+
+
+cdef extern from "guard.h" nogil:
+    ctypedef struct mmb_guard:
+        pass
+
+    int mmb_guard_install()
+    bint mmb_guard_is_installed()
+    mmb_guard *mmb_guard_watch(const void *start, size_t length, int fd)
+    void mmb_guard_forget(mmb_guard *guard)
+    int mmb_guard_is_whole(mmb_guard *guard)

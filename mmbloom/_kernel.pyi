@@ -89,6 +89,24 @@ def page_halves(data: ReadableBuffer) -> tuple[int, int]:
 def payloads_equal(left: ReadableBuffer, right: ReadableBuffer) -> bool:
     """Return whether two payloads are the same bytes. Releases the GIL."""
 
+def install_guard() -> None:
+    """Take SIGBUS over, for the maps that a Guard watches; again: do nothing. Raises OSError; ParameterError without a kernel."""
+
+def guard_is_installed() -> bool:
+    """Return whether install_guard() has done it."""
+
+class Guard:
+    """The record of one mapped file, so that reading what is gone gives zero bytes and a note of it, not a SIGBUS."""
+
+    def __init__(self, mapped: ReadableBuffer, fd: int) -> None:
+        """Watch *mapped*, a whole map of the file behind *fd*, which stays open until forget(). Raises OSError (EMFILE)."""
+
+    def forget(self) -> None:
+        """Stop, before the map is unmapped. May be called again."""
+
+    def is_whole(self) -> bool:
+        """Return whether every byte read before was in the file. Cost: one fstat."""
+
 @disjoint_base
 class BloomCore:
     """The probes of one filter over one payload. BloomFilter inherits from it: ``key in f`` is then a C slot.
@@ -128,6 +146,12 @@ class BloomCore:
 
         Requires: layout, num_bits and num_probes as FORMAT.md allows them.
         """
+
+    def _watch(self, guard: Guard) -> None:
+        """Answer only while *guard* says that the payload is whole; else call _report_cut()."""
+
+    def _report_cut(self) -> None:
+        """Hook for subclasses: raise, as the payload is not what was mapped."""
 
     def _detach(self) -> None:
         """Stop answering. The payload is released now, or when the last running batch ends."""

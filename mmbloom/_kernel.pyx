@@ -6,7 +6,7 @@ not in C walks Python objects, which C may not know about here. mmbloom.referenc
 their specification; _kernel.pyi documents them.
 
 What may run without the GIL: anything that reads exported buffers, or immutable keys to which a piece holds references.
-The parts: _kernel_keys.pxi (keys and batches), _kernel_bloom.pxi (one filter); here are hashes and whole payloads.
+The parts: _kernel_keys.pxi (keys and batches), _kernel_bloom.pxi (one filter), _kernel_guard.pxi (files that are cut); here are hashes and whole payloads.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -18,6 +18,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport UINT64_MAX
 from libc.string cimport memcmp, memset
 
+import errno
+import os
 import threading
 
 from mmbloom.errors import (
@@ -59,6 +61,7 @@ cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than gi
 
 
 include "_kernel_keys.pxi"
+include "_kernel_guard.pxi"
 include "_kernel_bloom.pxi"
 
 

@@ -9,6 +9,7 @@ cdef class BloomCore:
     """The probes of one filter over one payload. BloomFilter inherits from it, so that `key in f` is a C slot."""
 
     cdef mmb_bloom _bloom
+    cdef Guard _guard              # None, or what knows whether bytes of the payload were made up
     cdef mmb_keying _keying
     cdef uint8_t *_payload         # NULL before _attach and after _detach
     cdef Py_buffer _buffer
@@ -75,6 +76,7 @@ cdef class BloomCore:
         """Give the payload back once nobody reads it any more: batches that run without the GIL finish first."""
         if self._detached and self._pins == 0 and self._holds_buffer:
             self._holds_buffer = False
+            self._guard = None
             PyBuffer_Release(&self._buffer)
             self._let_go()
         return 0
@@ -84,6 +86,18 @@ cdef class BloomCore:
             raise ClosedError(f"{self._where()} is closed")
         self._pins += 1
         return self._payload
+
+    def _watch(self, Guard guard):
+        self._guard = guard
+
+    cdef int _check_guard(self) except -1:
+        """After reading, before anybody is answered: raise if what was read was not in the file."""
+        if self._guard is not None and not self._guard.is_whole():
+            self._report_cut()
+        return 0
+
+    def _report_cut(self):
+        """Hook: raise, for the file is not what was mapped."""
 
     cdef int _unpin(self) except -1:
         self._pins -= 1
@@ -172,12 +186,16 @@ cdef class BloomCore:
 
     def __contains__(self, key):
         cdef mmb_hash digest
+        cdef bint maybe
         if self._payload == NULL:
             raise ClosedError(f"{self._where()} is closed")
         hash_one(key, &self._keying, &digest)
         if self._payload == NULL:  # closed by the key itself, while it was turned into bytes
             raise ClosedError(f"{self._where()} is closed")
-        return mmb_bloom_contains(&self._bloom, self._payload, digest)
+        maybe = mmb_bloom_contains(&self._bloom, self._payload, digest)
+        if self._guard is not None and not maybe:  # zero bytes, the system's or the handler's, make no "maybe"
+            self._check_guard()
+        return maybe
 
     def might_contain(self, key, /):
         return key in self
@@ -281,6 +299,7 @@ cdef class BloomCore:
         try:
             with nogil:
                 mmb_bloom_contains_many(&self._bloom, payload, <const mmb_hash *>&hashes[0], n, &maybe[0])
+            self._check_guard()
         finally:
             self._unpin()
 
@@ -301,12 +320,15 @@ cdef class BloomCore:
         payload = self._pin()
         try:
             if isinstance(batch, ObjectBatch):
-                return self._contains_objects(batch, payload, out)
+                count = self._contains_objects(batch, payload, out)
+                self._check_guard()
+                return count
             source = (<MemoryBatch?>batch)._source  # a copy: other threads may read the batch too
             with nogil:
                 status = mmb_contains_source(&self._bloom, payload, &self._keying, &source, out, room, &count)
             if status != MMB_OK:
                 raise key_error(status, batch.describe(count))
+            self._check_guard()
             return count
         finally:
             self._unpin()

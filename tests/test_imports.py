@@ -23,10 +23,10 @@ MAY_IMPORT = {
     "engine": {"errors", "reference", "_kernel"},
     "format": {"errors", "engine"},
     "keys": {"errors", "engine"},
-    "files": {"errors", "format"},
+    "files": {"errors", "engine", "format"},
     "filters": {"errors", "engine", "keys", "format", "files"},
     "build": {"errors", "engine", "keys", "format", "files", "filters"},
-    "mmbloom": {"errors", "engine", "keys", "filters", "build"},
+    "mmbloom": {"errors", "engine", "keys", "files", "filters", "build"},
     "cli": {"mmbloom", "errors", "build", "format", "files", "keys", "filters"},
     "__main__": {"cli"},
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from mmbloom.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Advice = Literal["normal", "random", "willneed", "preload"]
 ADVICES = ("normal", "random", "willneed", "preload")
@@ -63,6 +63,34 @@ def start_reading(file_map: mmap.mmap, offsets: Iterable[int]) -> None:
     for offset in offsets:
         lead = offset % mmap.PAGESIZE
         file_map.madvise(mmap.MADV_WILLNEED, offset - lead, lead + PAGE_BYTES)
+
+
+def fault_in(file_map: mmap.mmap, start: int, num_bytes: int) -> None:
+    """Wait until these bytes are in memory and mapped, so that reading them faults no more.
+
+    Raises:
+        OSError: EFAULT where a touch would be a SIGBUS. A kernel before 5.14 cannot tell.
+    """
+    lead = start % mmap.PAGESIZE
+    try:
+        file_map.madvise(_MADV_POPULATE_READ, start - lead, lead + num_bytes)
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:
+            raise
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of the runs without a gap in ascending numbers."""
+    first = count = 0
+    for number in numbers:
+        if count and number == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = number, 1
+    if count:
+        yield first, count
 
 
 def _start_reading_all(file_map: mmap.mmap) -> None:

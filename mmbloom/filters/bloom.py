@@ -297,9 +297,10 @@ class BloomFilter(FilterHandle):
 
     def _combined(self, other: BloomFilter, operation: str) -> Self:
         combining.check_compatible(self, other)
-        theirs = other._checked_payload()
         result = self.copy()
-        result._combine(theirs, operation, 0)
+        other.verify()
+        with other._whole_payload() as theirs:
+            result._combine(theirs, operation, 0)
         count = combining.keys_of_union if operation == "or" else combining.keys_of_intersection
         result.keys_added = count(self, other, result._open_payload())
         result._canary_hashes = result._found(self._canary_hashes + other._canary_hashes)
@@ -312,8 +313,8 @@ class BloomFilter(FilterHandle):
         """
         if not isinstance(other, BloomFilter):
             return NotImplemented
-        mine, its = self._open_payload(), other._open_payload()
-        return combining.same_identity(self, other) and payloads_equal(mine, its)
+        with self._whole_payload() as mine, other._whole_payload() as its:
+            return combining.same_identity(self, other) and payloads_equal(mine, its)
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which changes
 

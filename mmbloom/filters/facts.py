@@ -7,6 +7,7 @@ keys, sets and files.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import ENGINE, BloomCore, popcount
@@ -18,7 +19,7 @@ from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], object]
 
 LINE_BYTES = 64
+COUNTED_BYTES = 8 << 20  # between two looks at the length of a file that is counted
 
 
 class FilterFacts(BloomCore):
@@ -124,17 +126,18 @@ class FilterFacts(BloomCore):
         Without a single zero bit the answer is a floor: more cannot be told.
         Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
-        return round(measure.approx_keys(self.geometry, self._open_payload()))
+        with self._whole_payload() as payload:
+            return round(measure.approx_keys(self.geometry, payload))
 
     def expected_fpr(self) -> float:
         """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
-        payload = self._open_payload()
-        if self.sealed:
-            return self._status.achieved_fpr
-        return measure.expected_fpr(self.geometry, payload)
+        with self._whole_payload() as payload:
+            if self.sealed:
+                return self._status.achieved_fpr
+            return measure.expected_fpr(self.geometry, payload)
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
@@ -142,29 +145,29 @@ class FilterFacts(BloomCore):
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
         """
-        payload = self._open_payload()
-        num_lines = len(payload) // LINE_BYTES
-        count = max(1, min(num_regions, num_lines))
-        edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
-        ends = [min(8 * edge, self.num_bits) for edge in edges]
-        return [
-            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
-            for i in range(count)
-        ]
+        with self._whole_payload() as payload:
+            num_lines = len(payload) // LINE_BYTES
+            count = max(1, min(num_regions, num_lines))
+            edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
+            ends = [min(8 * edge, self.num_bits) for edge in edges]
+            return [
+                popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
+                for i in range(count)
+            ]
 
     def _bits_set(self) -> int:
-        payload = self._open_payload()
-        return self._status.bits_set if self.sealed else popcount(payload)
+        with self._whole_payload() as payload:
+            return self._status.bits_set if self.sealed else popcount(payload)
 
     def _count_now(self) -> int:
         """Return keys_added; of a file that others may have added to since, not less than it has.
 
         Cost: one pass over the payload in that case, else none.
         """
-        payload = self._open_payload()
-        if self.sealed or not isinstance(self._storage, MappedFile):
-            return self.keys_added
-        return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
+        with self._whole_payload() as payload:
+            if self.sealed or not isinstance(self._storage, MappedFile):
+                return self.keys_added
+            return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -234,30 +237,47 @@ class FilterFacts(BloomCore):
 
         Cost: two passes over the payload.
         """
-        payload = self._open_payload()
-        if not isinstance(self._storage, MappedFile):
+        storage = self._storage
+        if not isinstance(storage, MappedFile):
+            self._open_payload()
             return 0  # the memory of this process
-        self._storage.check_length()  # before anything touches a part that may be gone
-        self._read_status()
-        self._check_canaries()
-        if not self.sealed:
-            return 0
-        path = self._storage.path
+        with self._whole_payload() as payload:
+            self._read_status()
+            self._check_canaries()
+            if not self.sealed:
+                return 0
+            num_threads = num_threads or len(os.sched_getaffinity(0))
+            self._check_payload(payload, storage, progress, num_threads)
+        return self._header.payload_bytes
+
+    def _check_payload(
+        self,
+        payload: memoryview,
+        storage: MappedFile,
+        progress: Progress | None,
+        num_threads: int,
+    ) -> None:
+        page_in, path = storage.pager(), storage.path
+        page_in(self._header.payload_bytes, len(storage.checksums))
         check_payload(
             payload,
-            bytes(self._storage.checksums),
+            bytes(storage.checksums),
             self._header,
             self._status,
             path,
             progress=progress,
-            num_threads=num_threads or len(os.sched_getaffinity(0)),
+            num_threads=num_threads,
+            page_in=page_in,
         )
-        found = popcount(payload)
+        found = 0
+        for start in range(0, len(payload), COUNTED_BYTES):
+            some = payload[start : start + COUNTED_BYTES]
+            page_in(start, len(some))
+            found += popcount(some)
         if found != self._status.bits_set:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
             counted = f"{found}, as counted"
             raise FormatError(path, "bits_set", offset, counted, self._status.bits_set)
-        return self._header.payload_bytes
 
     def _check_canaries(self) -> None:
         """Look up keys that are known to be in: proof that these probes read what was written."""
@@ -294,6 +314,30 @@ class FilterFacts(BloomCore):
         if self.closed:
             raise ClosedError(f"{self._where()} is closed")
         return payload
+
+    @contextmanager
+    def _whole_payload(self) -> Iterator[memoryview]:
+        """Lend the payload for a pass over it; that of a file only if it is all there throughout.
+
+        That is asked after the pass too: the system fills the last page of a file that was cut with
+        zero bytes, and keys that were in it would be lost without a word.
+        """
+        payload = self._open_payload()
+        storage = self._storage
+        self._check_length(storage)
+        try:
+            yield payload
+        finally:
+            self._check_length(storage)
+
+    def _check_length(self, storage: MappedFile | WritableFile | None) -> None:
+        if isinstance(storage, MappedFile):
+            with suppress(ClosedError):  # by another thread: what was found until then holds
+                storage.check_length()
+
+    def _report_cut(self) -> None:
+        if isinstance(self._storage, MappedFile):
+            self._storage.report_cut()
 
     def _checked_payload(self) -> memoryview:
         """Return the payload; that of a sealed file only if it is as it was sealed."""

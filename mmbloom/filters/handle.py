@@ -104,6 +104,8 @@ class FilterHandle(FilterFacts):
             keys_added=keys_added,
             limit=None if header.overfill else header.capacity,
         )
+        if isinstance(storage, MappedFile) and storage.guard is not None:
+            self._watch(storage.guard)
         self._canary_hashes = status.canaries
         _OPEN[id(self)] = self
         return self
@@ -118,8 +120,10 @@ class FilterHandle(FilterFacts):
 
         Cost: one pass over the payload; of a sealed file, three.
         """
+        self.verify()
         result = self._of_memory(fresh(self._header))
-        result._combine(self._checked_payload(), "or", self._count_now())
+        with self._whole_payload() as payload:
+            result._combine(payload, "or", self._count_now())
         result._canary_hashes = result._found(self._canary_hashes)
         return result
 
@@ -136,9 +140,16 @@ class FilterHandle(FilterFacts):
         Cost: four passes over the payload, and unless sealed, memory for a copy of it.
         """
         if self.sealed:
-            payload = self._checked_payload()
+            payload, storage = self._checked_payload(), self._storage
             header = fresh(self._header)
-            write_sealed(path, header, payload, self._status, if_exists=if_exists)
+            write_sealed(
+                path,
+                header,
+                payload,
+                self._status,
+                if_exists=if_exists,
+                progress=lambda _done, _total: self._check_length(storage),
+            )
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
         with self.copy() as still:

@@ -7,10 +7,11 @@ at once, and the disk reads them side by side.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import BloomCore, hash_batch
-from mmbloom.errors import ParameterError
+from mmbloom.errors import ClosedError, ParameterError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.format.fields import HASH
 
@@ -93,16 +94,25 @@ def _answer(
 
     answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
     view = answers.view(np.uint8).data
+    if isinstance(storage, MappedFile):
+        _check_length(storage)  # a touch of what is gone would kill the process
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
     if large and isinstance(storage, MappedFile) and _is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
     else:
         count = core._contains_batch(piece.batch, view)
+    if isinstance(storage, MappedFile):
+        _check_length(storage)  # the last page of a file that was cut is filled up with zeros
     if piece.valid is None:
         return count
     part[:] = False
     part[piece.valid] = answers
     return piece.num_rows
+
+
+def _check_length(storage: MappedFile) -> None:
+    with suppress(ClosedError):  # by another thread: the payload stays until this batch is over
+        storage.check_length()
 
 
 def _is_cold(storage: MappedFile) -> bool:
@@ -122,6 +132,8 @@ def _answer_cold(
     hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
-        storage.start_reading(core._pages_of(some))
+        pages = core._pages_of(some)
+        storage.start_reading(pages)
+        storage.page_in_pages(pages)  # waits as a touch would, but for an error instead of a signal
         core._contains_hashes(some, view[first : first + _COLD_KEYS])
     return len(hashes) // HASH.size

@@ -7,6 +7,7 @@ documents them; tests/test_engines.py holds the two engines together byte for by
 """
 
 from mmbloom.reference.core import BloomCore
+from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
 from mmbloom.reference.payloads import (
@@ -22,14 +23,17 @@ from mmbloom.reference.probes import probes
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "Guard",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
     "RowsBatch",
     "checksum64",
+    "guard_is_installed",
     "hash_batch",
     "hash_bytes",
     "hash_key",
+    "install_guard",
     "line_histogram",
     "page_fill",
     "page_halves",

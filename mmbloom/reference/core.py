@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
     from _typeshed import WriteableBuffer
 
+    from mmbloom.reference.guard import Guard
     from mmbloom.reference.keys import Batch
 
 MAX_CANARIES = 8
@@ -69,6 +70,12 @@ class BloomCore:
 
     def _where(self) -> str:
         return "the filter"
+
+    def _watch(self, guard: Guard) -> None:
+        """Do nothing: there is no guard in this engine."""
+
+    def _report_cut(self) -> None:
+        """Raise, as the payload is not what was mapped: a hook, never called in this engine."""
 
     def _let_go(self) -> None:
         """Close what holds the payload: a hook."""
