@@ -95,10 +95,11 @@ def install_guard() -> None:
 def guard_is_installed() -> bool:
     """Return whether install_guard() has done it."""
 
+@disjoint_base
 class Guard:
     """The record of one mapped file, so that reading what is gone gives zero bytes and a note of it, not a SIGBUS."""
 
-    def __init__(self, mapped: ReadableBuffer, fd: int) -> None:
+    def __new__(cls, mapped: ReadableBuffer, fd: int) -> Self:
         """Watch *mapped*, a whole map of the file behind *fd*, which stays open until forget(). Raises OSError (EMFILE)."""
 
     def forget(self) -> None:

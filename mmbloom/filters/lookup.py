@@ -7,7 +7,6 @@ at once, and the disk reads them side by side.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import BloomCore, hash_batch
@@ -111,8 +110,10 @@ def _answer(
 
 
 def _check_length(storage: MappedFile) -> None:
-    with suppress(ClosedError):  # by another thread: the payload stays until this batch is over
+    try:
         storage.check_length()
+    except ClosedError:  # by another thread: the payload stays until this batch is over
+        return
 
 
 def _is_cold(storage: MappedFile) -> bool:
