@@ -72,6 +72,8 @@ def fault_in(file_map: mmap.mmap, start: int, num_bytes: int) -> None:
         OSError: EFAULT where a touch would be a SIGBUS. A kernel before 5.14 cannot tell.
     """
     lead = start % mmap.PAGESIZE
+    if num_bytes > PAGE_BYTES:  # a map that is set to random would be read page by page
+        _start_reading_range(file_map, start - lead, lead + num_bytes)
     try:
         file_map.madvise(_MADV_POPULATE_READ, start - lead, lead + num_bytes)
     except OSError as exc:
@@ -94,9 +96,13 @@ def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _start_reading_all(file_map: mmap.mmap) -> None:
-    for start in range(0, len(file_map), _WILLNEED_PIECE_BYTES):
-        num_bytes = min(_WILLNEED_PIECE_BYTES, len(file_map) - start)
-        file_map.madvise(mmap.MADV_WILLNEED, start, num_bytes)
+    _start_reading_range(file_map, 0, len(file_map))
+
+
+def _start_reading_range(file_map: mmap.mmap, first: int, num_bytes: int) -> None:
+    end = first + num_bytes
+    for start in range(first, end, _WILLNEED_PIECE_BYTES):
+        file_map.madvise(mmap.MADV_WILLNEED, start, min(_WILLNEED_PIECE_BYTES, end - start))
 
 
 def _populate(file_map: mmap.mmap) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], object]
 
 LINE_BYTES = 64
-COUNTED_BYTES = 8 << 20  # between two looks at the length of a file that is counted
 
 
 class FilterFacts(BloomCore):
@@ -235,7 +234,7 @@ class FilterFacts(BloomCore):
             FormatError: counts or canaries do not fit the payload.
             TruncatedError: the file was cut since it was opened.
 
-        Cost: two passes over the payload.
+        Cost: one pass over the payload.
         """
         storage = self._storage
         if not isinstance(storage, MappedFile):
@@ -259,6 +258,12 @@ class FilterFacts(BloomCore):
     ) -> None:
         page_in, path = storage.pager(), storage.path
         page_in(self._header.payload_bytes, len(storage.checksums))
+        counts: list[int] = []
+
+        def page_in_and_count(start: int, num_bytes: int) -> None:
+            page_in(start, num_bytes)
+            counts.append(popcount(payload[start : start + num_bytes]))
+
         check_payload(
             payload,
             bytes(storage.checksums),
@@ -267,13 +272,9 @@ class FilterFacts(BloomCore):
             path,
             progress=progress,
             num_threads=num_threads,
-            page_in=page_in,
+            page_in=page_in_and_count,
         )
-        found = 0
-        for start in range(0, len(payload), COUNTED_BYTES):
-            some = payload[start : start + COUNTED_BYTES]
-            page_in(start, len(some))
-            found += popcount(some)
+        found = sum(counts)
         if found != self._status.bits_set:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
             counted = f"{found}, as counted"
