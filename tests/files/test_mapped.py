@@ -238,3 +238,16 @@ def test_a_file_system_without_maps_is_an_error_with_the_path(
         MappedFile.open(sealed)
 
     assert caught.value.filename == str(sealed)
+
+
+def test_a_file_longer_than_the_addresses_of_the_process_is_an_error(
+    sealed: Path, header: Header
+) -> None:
+    """On a machine of 32 bits: Python then says OverflowError, which names no file."""
+
+    def refuse(*_given: object, **_named: object) -> mmap.mmap:
+        raise OverflowError("Python int too large to convert to C ssize_t")
+
+    with sealed.open("rb") as file, pytest.raises(OSError, match="64-bit Python") as caught:
+        map_file(file.fileno(), str(sealed), header, mmap.MAP_SHARED, mmap.PROT_READ, refuse)
+    assert caught.value.filename == str(sealed)
