@@ -129,6 +129,13 @@ class BloomCore:
         Requires: layout, num_bits and num_probes as FORMAT.md allows them.
         """
 
+    def _take(self, other: BloomCore, payload: ReadableBuffer) -> bool:
+        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
+
+        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
+        nothing done: a batch of this very object is running, it is closed, or it can be added to.
+        """
+
     def _detach(self) -> None:
         """Stop answering. The payload is released now, or when the last running batch ends."""
 

@@ -17,6 +17,7 @@ cdef class BloomCore:
     cdef bint _write_through       # every change goes to the file before the call returns
     cdef bint _adding              # a batch is setting bits without the GIL
     cdef bint _detached
+    cdef uint64_t _changes         # how often a payload was attached, taken or detached
     cdef int _pins                 # batches that read the payload without the GIL
     cdef uint64_t _keys_added
     cdef uint64_t _limit           # keys_added may not exceed it
@@ -64,9 +65,34 @@ cdef class BloomCore:
             self._dirty.groups = <uint8_t *>PyByteArray_AS_STRING(self._dirty_groups)
         self._holds_buffer = True
         self._detached = False
+        self._changes += 1
         self._payload = <uint8_t *>self._buffer.buf
 
+    def _take(self, BloomCore other not None, payload):
+        """Nothing here runs Python code or lets go of the GIL between the first change and the last."""
+        cdef Py_buffer old
+        cdef Py_buffer new
+        if self._payload == NULL or self._writable or self._pins != 0:
+            return False
+        PyObject_GetBuffer(payload, &new, PyBUF_SIMPLE)
+        if self._payload == NULL or self._pins != 0 or new.len < other._buffer.len:  # the buffer may have run Python code
+            PyBuffer_Release(&new)
+            return False
+        old = self._buffer
+        self._buffer = new
+        self._bloom = other._bloom
+        self._keying = other._keying
+        self._keys_added = other._keys_added
+        self._limit = other._limit
+        self._canaries = other._canaries
+        self._num_canaries = other._num_canaries
+        self._changes += 1
+        self._payload = <uint8_t *>self._buffer.buf
+        PyBuffer_Release(&old)
+        return True
+
     def _detach(self):
+        self._changes += 1
         self._payload = NULL
         self._detached = True
         self._release_if_idle()
@@ -172,11 +198,14 @@ cdef class BloomCore:
 
     def __contains__(self, key):
         cdef mmb_hash digest
-        if self._payload == NULL:
-            raise ClosedError(f"{self._where()} is closed")
-        hash_one(key, &self._keying, &digest)
-        if self._payload == NULL:  # closed by the key itself, while it was turned into bytes
-            raise ClosedError(f"{self._where()} is closed")
+        cdef uint64_t changes
+        while True:
+            changes = self._changes
+            if self._payload == NULL:
+                raise ClosedError(f"{self._where()} is closed")
+            hash_one(key, &self._keying, &digest)
+            if self._changes == changes:  # else a key that runs code to become bytes has closed or reloaded the filter
+                break
         return mmb_bloom_contains(&self._bloom, self._payload, digest)
 
     def might_contain(self, key, /):

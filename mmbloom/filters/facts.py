@@ -7,7 +7,7 @@ keys, sets and files.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ENGINE, BloomCore, popcount
 from mmbloom.errors import ClosedError, FormatError
@@ -102,6 +102,11 @@ class FilterFacts(BloomCore):
         return self._header.uuid.hex()
 
     @property
+    def generation(self) -> int:
+        """How often a filter was published under this path: 1, and one more each time."""
+        return self._status.generation
+
+    @property
     def sealed(self) -> bool:
         """Whether the file is finished, with checksums. Such a file never changes."""
         return self._status.is_sealed
@@ -124,17 +129,19 @@ class FilterFacts(BloomCore):
         Without a single zero bit the answer is a floor: more cannot be told.
         Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
-        return round(measure.approx_keys(self.geometry, self._open_payload()))
+        whole = self._whole()
+        return round(measure.approx_keys(whole.geometry, whole._open_payload()))
 
     def expected_fpr(self) -> float:
         """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
-        payload = self._open_payload()
+        self._open_payload()
         if self.sealed:
             return self._status.achieved_fpr
-        return measure.expected_fpr(self.geometry, payload)
+        whole = self._whole()
+        return measure.expected_fpr(whole.geometry, whole._open_payload())
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
@@ -142,29 +149,32 @@ class FilterFacts(BloomCore):
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
         """
-        payload = self._open_payload()
+        whole = self._whole()
+        payload = whole._open_payload()
         num_lines = len(payload) // LINE_BYTES
         count = max(1, min(num_regions, num_lines))
         edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
-        ends = [min(8 * edge, self.num_bits) for edge in edges]
+        ends = [min(8 * edge, whole.num_bits) for edge in edges]
         return [
             popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
             for i in range(count)
         ]
 
     def _bits_set(self) -> int:
-        payload = self._open_payload()
-        return self._status.bits_set if self.sealed else popcount(payload)
+        self._open_payload()
+        return self._status.bits_set if self.sealed else popcount(self._whole()._open_payload())
 
     def _count_now(self) -> int:
         """Return keys_added; of a file that others may have added to since, not less than it has.
 
         Cost: one pass over the payload in that case, else none.
         """
-        payload = self._open_payload()
+        self._open_payload()
         if self.sealed or not isinstance(self._storage, MappedFile):
             return self.keys_added
-        return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
+        whole = self._whole()
+        payload = whole._open_payload()
+        return max(whole.keys_added, measure.fewest_keys(whole.geometry, payload))
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -182,6 +192,9 @@ class FilterFacts(BloomCore):
 
         self._open_payload()
         self._read_status()
+        steady = self._steady()
+        if steady is not self:
+            return steady.info()
         header, status = self._header, self._status
         bits_set = self._bits_set()
         return {
@@ -235,6 +248,9 @@ class FilterFacts(BloomCore):
         Cost: two passes over the payload.
         """
         payload = self._open_payload()
+        whole = self._whole()
+        if whole is not self:
+            return whole.verify(progress=progress, num_threads=num_threads)
         if not isinstance(self._storage, MappedFile):
             return 0  # the memory of this process
         self._storage.check_length()  # before anything touches a part that may be gone
@@ -297,8 +313,17 @@ class FilterFacts(BloomCore):
 
     def _checked_payload(self) -> memoryview:
         """Return the payload; that of a sealed file only if it is as it was sealed."""
-        self.verify()
-        return self._open_payload()
+        whole = self._whole()
+        whole.verify()
+        return whole._open_payload()
+
+    def _steady(self) -> Self:
+        """Return a handle in which no other file is ever swapped in, for what takes long."""
+        return self
+
+    def _whole(self) -> Self:
+        """Return a steady handle whose payload is all there."""
+        return self._steady()
 
     def _where(self) -> str:
         return self.path or "the filter in memory"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ENGINE, BloomCore
 from mmbloom.errors import IncompatibleError, ReadOnlyError
-from mmbloom.files.mapped import MappedFile
 from mmbloom.files.memory import map_memory
+from mmbloom.files.reading import Reading
 from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.filters.facts import FilterFacts
@@ -29,6 +29,7 @@ from mmbloom.format.status import Status
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from mmbloom.files.mapped import MappedFile
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
 
@@ -118,9 +119,10 @@ class FilterHandle(FilterFacts):
 
         Cost: one pass over the payload; of a sealed file, three.
         """
-        result = self._of_memory(fresh(self._header))
-        result._combine(self._checked_payload(), "or", self._count_now())
-        result._canary_hashes = result._found(self._canary_hashes)
+        whole = self._whole()
+        result = self._of_memory(fresh(whole._header))
+        result._combine(whole._checked_payload(), "or", whole._count_now())
+        result._canary_hashes = result._found(whole._canary_hashes)
         return result
 
     def save(self, path: FilePath, *, if_exists: IfExists = "raise") -> None:
@@ -135,13 +137,14 @@ class FilterHandle(FilterFacts):
 
         Cost: four passes over the payload, and unless sealed, memory for a copy of it.
         """
-        if self.sealed:
-            payload = self._checked_payload()
-            header = fresh(self._header)
-            write_sealed(path, header, payload, self._status, if_exists=if_exists)
+        whole = self._whole()
+        if whole.sealed:
+            payload = whole._checked_payload()
+            header = fresh(whole._header)
+            write_sealed(path, header, payload, whole._status, if_exists=if_exists)
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
-        with self.copy() as still:
+        with whole.copy() as still:
             payload, status = still._open_payload(), still._status_now()
             write_sealed(path, still._header, payload, status, if_exists=if_exists)
 
@@ -183,7 +186,7 @@ class FilterHandle(FilterFacts):
             status = sealed_status(self.geometry, payload, table, self._status_now())
             storage.write(self._header.checksums_offset, table)
             storage.seal(status)
-        sealed = _open_same(storage.path, self.uuid)
+        sealed = open_same(storage.path, self.uuid, Reading())
         self.close()
         while self._payload is not _NO_PAYLOAD:
             time.sleep(_BATCH_PAUSE_SECONDS)
@@ -267,15 +270,13 @@ class FilterHandle(FilterFacts):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a reader as path and UUID, a filter in memory as its bytes; a writer cannot be."""
+        """Pickle a filter in memory as its bytes; a writer cannot be. For readers see reloading."""
         payload = self._open_payload()
-        if self._storage is None:
-            page = self._header.pack(self._status_now())
-            return _unpickle_memory, (type(self), page, bytes(payload))
-        if isinstance(self._storage, WritableFile):
+        if self._storage is not None:
             message = f"{self._where()}: a writer cannot be pickled: pickle mmbloom.open(path)"
             raise ReadOnlyError(message)
-        return _unpickle_file, (type(self), self._absolute_path, self.uuid)
+        page = self._header.pack(self._status_now())
+        return _unpickle_memory, (type(self), page, bytes(payload))
 
     def _where(self) -> str:
         where = super()._where()
@@ -301,18 +302,14 @@ class FilterHandle(FilterFacts):
             self._close_storage(None)
 
 
-def _open_same(path: str, uuid: str) -> MappedFile:
+def open_same(path: str, uuid: str, reading: Reading) -> MappedFile:
     """Open the file at *path* if it is still the one with that UUID."""
-    found = MappedFile.open(path)
+    found = reading.open(path)
     found_uuid = found.header.uuid.hex()
     if found_uuid != uuid:
         found.close()
         raise IncompatibleError("uuid", f"{uuid}, which it had", f"{found_uuid}, now at {path}")
     return found
-
-
-def _unpickle_file(kind: type[FilterHandle], path: str, uuid: str) -> FilterHandle:
-    return kind._of_file(_open_same(path, uuid))
 
 
 def _unpickle_memory(kind: type[FilterHandle], page: bytes, payload: bytes) -> FilterHandle:

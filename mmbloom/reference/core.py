@@ -54,6 +54,18 @@ class BloomCore:
         self._canary_hashes: tuple[tuple[int, int], ...] = ()
         self._bits = view
 
+    def _take(self, other: BloomCore, payload: Buffer) -> bool:
+        """Answer as *other* does from now on."""
+        with self._mutex:
+            if self._bits is None or self._writable:
+                return False
+            old, self._bits = self._bits, memoryview(payload).cast("B")
+            self._geometry, self._seed = other._geometry, other._seed
+            self._key_form, self._keys_added = other._key_form, other._keys_added
+            self._limit, self._canary_hashes = other._limit, other._canary_hashes
+            old.release()
+            return True
+
     def _detach(self) -> None:
         with self._mutex:
             if self._bits is None:
@@ -110,8 +122,9 @@ class BloomCore:
         return self._bits is None
 
     def __contains__(self, key: object) -> bool:
-        self._bytes()
-        return self._contains_hash(*hash_key(key, self._seed, self._key_form))
+        with self._mutex:  # the seed and the bits are those of one filter
+            self._bytes()
+            return self._contains_hash(*hash_key(key, self._seed, self._key_form))
 
     def might_contain(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been."""

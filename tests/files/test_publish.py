@@ -160,7 +160,7 @@ def test_replace_leaves_the_old_file_to_its_readers(sealed: Path, header: Header
             new.publish()
         with MappedFile.open(sealed) as fresh:
             assert bytes(fresh.payload) == bytes(len(PAYLOAD))
-            assert fresh.identity != old.identity
+            assert fresh.stamp != old.stamp
         assert bytes(old.payload) == PAYLOAD
 
 
