@@ -90,6 +90,24 @@ def writers_kept_out(path: str) -> Iterator[None]:
             os.close(fd)
 
 
+@contextmanager
+def folder_locked(folder: str) -> Iterator[None]:
+    """Wait until nobody else is in such a block for *folder*, and keep others out meanwhile.
+
+    By flock on the folder itself, which leaves no file. Where there is no such lock nobody waits.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        except OSError as exc:
+            if exc.errno not in _NO_FLOCK:
+                raise
+        yield
+    finally:
+        os.close(fd)
+
+
 def _lock_in_place(path: str) -> int:
     """Return a locked descriptor of the file that *path* leads to, or -1 where nothing is to lock.
 

@@ -117,6 +117,11 @@ class NewFile:
             raise ParameterError("offset", rule, offset)
         write_all(self._temporary.fd, self.path, offset, buffer)
 
+    def rename(self, name: str) -> None:
+        """Choose another name in the same folder, before publish()."""
+        self._name = name
+        self.path = os.path.join(self._folder, name)
+
     def publish(self, finish: Callable[[], object] | None = None) -> None:
         """Put everything on disk, then make it visible under the path. Call it once, last.
 
@@ -148,7 +153,7 @@ class NewFile:
             except FileExistsError as exc:
                 raise FileExistsError(errno.EEXIST, _EXISTS, self.path) from exc
         self._temporary = self._temporary._replace(name="")
-        _sync_folder(self._folder_fd)
+        sync_folder(self._folder_fd)
 
     def _open_folder(self) -> int:
         try:
@@ -192,7 +197,8 @@ class NewFile:
                 os.close(fd)
 
 
-def _sync_folder(folder_fd: int) -> None:
+def sync_folder(folder_fd: int) -> None:
+    """Put the names of a folder on disk."""
     try:
         os.fsync(folder_fd)
     except OSError as exc:

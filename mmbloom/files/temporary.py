@@ -84,7 +84,7 @@ def publish_over(folder_fd: int, temporary: Temporary, target: str) -> None:
     """Give the file the name *target* in one step; the file that had it keeps its readers."""
     name = temporary.name
     if not name:  # no call links over an existing name, so it needs one of its own for a moment
-        name = _temporary_name(target)
+        name = temporary_name(target)
         try_flock(temporary.fd)  # before it has a name: see remove_stale
         _link_unnamed(folder_fd, temporary.fd, name)
     try:
@@ -110,7 +110,7 @@ def remove_stale(folder_fd: int, target: str) -> None:
 def _open_named(folder_fd: int, target: str) -> Temporary:
     mode = _mode_of_new_files(folder_fd, target)
     while True:
-        name = _temporary_name(target)
+        name = temporary_name(target)
         fd = os.open(name, _NEW_FLAGS, _PRIVATE_MODE, dir_fd=folder_fd)
         # Until it is locked, a builder in another container may take it for a leftover and remove
         # it: then make another one.
@@ -125,7 +125,7 @@ def _mode_of_new_files(folder_fd: int, target: str) -> int:
     From an empty file that goes at once: who opened the real one while its mode was public could
     read all that is written later, and asking for the umask sets it for all threads.
     """
-    name = _temporary_name(target)
+    name = temporary_name(target)
     fd = os.open(name, _NEW_FLAGS, _PUBLIC_MODE, dir_fd=folder_fd)
     try:
         return _mode_of(fd)
@@ -178,7 +178,8 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _temporary_name(target: str) -> str:
+def temporary_name(target: str) -> str:
+    """Return a new name for a file that will become *target*; remove_stale() knows it."""
     return f"{_stem(target)}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mmbloom.engine import popcount
 from mmbloom.errors import FormatError, ParameterError
 from mmbloom.files.mapped import MappedFile, is_filter, stamp_at
 from mmbloom.files.publish import NewFile
-from mmbloom.files.unmapped import UnmappedFile
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.format.checksums import check_piece, check_table
 from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES, SLOT_BYTES, SLOT_OFFSETS, STATUS
+from mmbloom.format.header import Header
 from mmbloom.format.status import pack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mmbloom.files.paths import FilePath
+    from mmbloom.files.unmapped import UnmappedFile
     from mmbloom.format.status import Status
 
     Progress = Callable[[int, int], object]
@@ -57,7 +59,7 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
     target = os.fsdecode(path)
     refuse_foreign(target)
     with open_finished(new) as finished:
-        if os.path.lexists(target) and _leads_to(target, finished):
+        if _leads_to(target, finished):
             raise ParameterError("new", "another file than the one at path", os.fsdecode(new))
         with NewFile(target, finished.header.file_bytes, "replace") as copy:
             write_copy(finished, copy, progress)
@@ -71,24 +73,13 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
     return numbers[0]
 
 
-class open_finished:  # noqa: N801 - used as a function
-    """Open a sealed file to be copied: its header and its known keys are checked."""
-
-    def __init__(self, path: FilePath) -> None:
-        self._filter = BloomFilter.open(path, mode="pread")
-        if not self._filter.sealed:
-            self._filter.close()
+@contextmanager
+def open_finished(path: FilePath) -> Iterator[UnmappedFile]:
+    """Open a sealed file to be copied; its header and its known keys are checked."""
+    with BloomFilter.open(path, mode="pread") as found:
+        if not found.sealed:
             raise ParameterError("new", "a sealed filter file", os.fsdecode(path), _NOT_SEALED)
-
-    def __enter__(self) -> UnmappedFile:
-        """Return the file."""
-        storage = self._filter._storage
-        assert isinstance(storage, UnmappedFile)  # noqa: S101 - mode "pread"
-        return storage
-
-    def __exit__(self, *_exc: object) -> None:
-        """Close it."""
-        self._filter.close()
+        yield found._unmapped()  # type: ignore[attr-defined]  # mode "pread"
 
 
 def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None = None) -> None:
@@ -115,6 +106,7 @@ def write_generation(finished: UnmappedFile, copy: NewFile, generation: int) -> 
     page = bytearray(finished.read(0, HEADER_BYTES))
     for offset in SLOT_OFFSETS:
         page[offset : offset + SLOT_BYTES] = pack_status(status)
+    Header.unpack(bytes(page), finished.path, finished.header.file_bytes)  # as it was when opened
     copy.write(0, page)
 
 
@@ -138,7 +130,10 @@ def refuse_foreign(path: str) -> None:
 
 
 def _leads_to(path: str, finished: UnmappedFile) -> bool:
-    return stamp_at(path)[:2] == finished.stamp[:2]
+    try:
+        return stamp_at(path)[:2] == finished.stamp[:2]
+    except FileNotFoundError:
+        return False
 
 
 def _pieces(finished: UnmappedFile) -> Iterator[tuple[int, bytes]]:
