@@ -194,3 +194,15 @@ class BloomCore:
 
     def _where(self) -> str:
         """Hook for subclasses: name the filter in error messages."""
+
+class FollowingCore(BloomCore):
+    """A BloomCore that looks now and then, on look-ups, whether another file has its path."""
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look; to the tick of the system's clock, up to 10 ms."""
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after that time, not before."""
+
+    def _look_at_path(self) -> None:
+        """Hook for subclasses: called before a look-up of one key when it is time."""

@@ -197,16 +197,7 @@ cdef class BloomCore:
     # -- one key ------------------------------------------------------------------------------------------------------
 
     def __contains__(self, key):
-        cdef mmb_hash digest
-        cdef uint64_t changes
-        while True:
-            changes = self._changes
-            if self._payload == NULL:
-                raise ClosedError(f"{self._where()} is closed")
-            hash_one(key, &self._keying, &digest)
-            if self._changes == changes:  # else a key that runs code to become bytes has closed or reloaded the filter
-                break
-        return mmb_bloom_contains(&self._bloom, self._payload, digest)
+        return contains_one(self, key)
 
     def might_contain(self, key, /):
         return key in self
@@ -401,3 +392,43 @@ cdef class BloomCore:
             finally:
                 self._adding = False
                 self._unpin()
+
+
+cdef inline bint contains_one(BloomCore core, object key) except -1:
+    cdef mmb_hash digest
+    cdef uint64_t changes
+    while True:
+        changes = core._changes
+        if core._payload == NULL:
+            raise ClosedError(f"{core._where()} is closed")
+        hash_one(key, &core._keying, &digest)
+        if core._changes == changes:  # else a key that runs code to become bytes has closed or reloaded the filter
+            return mmb_bloom_contains(&core._bloom, core._payload, digest)
+
+
+cdef inline double coarse_time() noexcept nogil:
+    """Seconds of the system's clock tick, some ms apart: asking costs a tenth of what the exact time does."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
+    return <double>now.tv_sec + 1e-9 * <double>now.tv_nsec
+
+
+@cython.auto_pickle(False)  # a filter says itself how it is pickled
+cdef class FollowingCore(BloomCore):
+    """A BloomCore that calls _look_at_path() before a look-up, once its time has come."""
+
+    cdef double _next_look
+
+    def __contains__(self, key):
+        if coarse_time() >= self._next_look:
+            self._look_at_path()
+        return contains_one(self, key)
+
+    def _is_due(self):
+        return coarse_time() >= self._next_look
+
+    def _rest(self, double seconds):
+        self._next_look = coarse_time() + seconds
+
+    def _look_at_path(self):
+        """Hook: look whether another file has the path."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "FollowingCore",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
@@ -53,6 +54,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
     from mmbloom._kernel import (
         ENGINE,
         BloomCore,
+        FollowingCore,
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
@@ -74,6 +76,7 @@ else:
     from mmbloom.reference import (
         ENGINE,
         BloomCore,
+        FollowingCore,
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,

@@ -108,7 +108,7 @@ class Generations:
                 os.replace(name, self._target, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
             sync_folder(folder_fd)
         finally:
-            # Still there after an error, or if both names led to one file: rename then does nothing.
+            # Still there after an error, or if both names led to one file: then rename does not.
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder_fd)
             os.close(folder_fd)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from mmbloom.engine import hash_batch, hash_key
+from mmbloom.engine import FollowingCore, hash_batch, hash_key
 from mmbloom.errors import ClosedError, MmbloomError, ParameterError, ParameterTypeError
 from mmbloom.files.mapped import stamp_at
 from mmbloom.files.unmapped import UnmappedFile
@@ -33,11 +32,11 @@ _PROBES_AT_ONCE = 4096
 def reader_class(kind: type[Any], reading: Reading, follow: float | None) -> type[Any]:
     """Return the class of readers that are opened so: *kind* itself for a map nobody follows."""
     traits: list[type] = []
+    if reading.mode == "pread":
+        traits.append(Unmapped)  # first: it must not be looked up in the map that it has not
     if follow is not None:
         _check_follow(follow, reading)
         traits.append(Following)
-    if reading.mode == "pread":
-        traits.append(Unmapped)
     return _with_traits((*traits, kind)) if traits else kind
 
 
@@ -58,12 +57,11 @@ def _check_follow(follow: float, reading: Reading) -> None:
         raise ParameterError("follow", "None beside expected_digest", follow, hint)
 
 
-class Following(ReloadableHandle):
+class Following(FollowingCore, ReloadableHandle):
     """Looks now and then whether another file was published, and changes to it."""
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as BloomFilter
     _follow_seconds: float
-    _next_look = 0.0
     _refused: Stamp | None = None
     _reload_error: Exception | None = None
 
@@ -72,14 +70,8 @@ class Following(ReloadableHandle):
         """Why the file that has the path now is not the one that answers; None if it is."""
         return self._reload_error
 
-    def __contains__(self, key: object) -> bool:
-        """Return False if *key* was definitely never added, True if it may have been."""
-        if time.monotonic() >= self._next_look:
-            self._look_at_path()
-        return super().__contains__(key)
-
     def _steady(self) -> Self:
-        if time.monotonic() >= self._next_look and not self.closed:
+        if self._is_due() and not self.closed:
             self._look_at_path()
         return super()._steady()
 
@@ -88,7 +80,7 @@ class Following(ReloadableHandle):
         if not self._reload_lock.acquire(blocking=False):
             return
         try:
-            self._next_look = time.monotonic() + self._follow_seconds
+            self._rest(self._follow_seconds)
             self._change_or_report()
         finally:
             self._reload_lock.release()

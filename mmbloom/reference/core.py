@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import CapacityError, ClosedError, ReadOnlyError
@@ -217,3 +218,25 @@ class BloomCore:
                 self._marks += 1
                 self._dirty.update(range(-(-size // PAGE_BYTES)))
                 self._publish()
+
+
+class FollowingCore(BloomCore):
+    """A BloomCore that looks now and then whether another file has its path."""
+
+    _next_look = 0.0
+
+    def __contains__(self, key: object) -> bool:
+        if self._is_due():
+            self._look_at_path()
+        return super().__contains__(key)
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look."""
+        return time.monotonic() >= self._next_look
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after that time, not before."""
+        self._next_look = time.monotonic() + seconds
+
+    def _look_at_path(self) -> None:
+        """Look: a hook."""
