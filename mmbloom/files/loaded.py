@@ -69,6 +69,13 @@ class LoadedFile(MappedFile):
     def start_reading(self, page_numbers: Iterable[int]) -> None:
         """Do nothing: all of it is in memory."""
 
+    def copy_payload(self, start: int, out: memoryview) -> None:
+        """Copy the payload from byte *start* on into *out*, as much as it holds."""
+        first = self.header.payload_offset + start
+        # Not as of a map: to give this memory back would be to lose it.
+        with self._open_view()[first : first + len(out)] as part:
+            out[:] = part
+
     def read_status(self) -> Status:
         """Return the status: what was read never changes."""
         return self.status

@@ -120,6 +120,10 @@ class UnmappedFile(MappedFile):
                 if not self._depth:
                     self._empty(window)
 
+    def copy_payload(self, start: int, out: memoryview) -> None:
+        """Copy the payload from byte *start* on into *out*, as much as it holds."""
+        out[:] = self.read(self.header.payload_offset + start, len(out))
+
     def load_all(self) -> LoadedFile:
         """Read the whole file into memory, as it is now, without comparing it with anything."""
         with self._lock:

@@ -262,7 +262,7 @@ class BloomFilter(ReloadableHandle):
         Cost: about one hash and the lines of the layout for each key (README has figures). The GIL
         is released.
         """
-        self._open_payload()
+        self._check_open()
         steady = self._steady()
         return lookup(steady, steady._header, steady._storage, pieces_of(keys, nulls), out)
 

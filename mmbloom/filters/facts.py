@@ -137,7 +137,7 @@ class FilterFacts(BloomCore):
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
-        self._open_payload()
+        self._check_open()
         if self.sealed:
             return self._status.achieved_fpr
         whole = self._whole()
@@ -161,7 +161,7 @@ class FilterFacts(BloomCore):
         ]
 
     def _bits_set(self) -> int:
-        self._open_payload()
+        self._check_open()
         return self._status.bits_set if self.sealed else popcount(self._whole()._open_payload())
 
     def _count_now(self) -> int:
@@ -169,7 +169,7 @@ class FilterFacts(BloomCore):
 
         Cost: one pass over the payload in that case, else none.
         """
-        self._open_payload()
+        self._check_open()
         if self.sealed or not isinstance(self._storage, MappedFile):
             return self.keys_added
         whole = self._whole()
@@ -190,7 +190,7 @@ class FilterFacts(BloomCore):
         """
         from datetime import UTC, datetime  # takes as long to load as an open
 
-        self._open_payload()
+        self._check_open()
         self._read_status()
         steady = self._steady()
         if steady is not self:
@@ -247,10 +247,10 @@ class FilterFacts(BloomCore):
 
         Cost: two passes over the payload.
         """
-        payload = self._open_payload()
         whole = self._whole()
         if whole is not self:
             return whole.verify(progress=progress, num_threads=num_threads)
+        payload = self._open_payload()
         if not isinstance(self._storage, MappedFile):
             return 0  # the memory of this process
         self._storage.check_length()  # before anything touches a part that may be gone
@@ -304,6 +304,10 @@ class FilterFacts(BloomCore):
         return tuple(found)[:MAX_CANARIES]
 
     # -- the handle --------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self._where()} is closed")
 
     def _open_payload(self) -> memoryview:
         payload = self._payload  # first: another thread may close the filter between these lines

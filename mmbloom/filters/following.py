@@ -112,7 +112,7 @@ class Unmapped(ReloadableHandle):
 
     def __contains__(self, key: object) -> bool:
         """Return False if *key* was definitely never added, True if it may have been."""
-        self._open_payload()
+        self._check_open()
         steady = self._steady()
         header = steady._header
         answer = bytearray(1)
@@ -121,7 +121,7 @@ class Unmapped(ReloadableHandle):
         return bool(answer[0])
 
     def _contains_batch(self, batch: Batch, maybe: WriteableBuffer) -> int:
-        self._open_payload()
+        self._check_open()
         hashes = hash_batch(batch, self._header.seed, self._header.key_form)
         self._contains_hashes(hashes, maybe)
         return len(hashes) // HASH.size
@@ -138,6 +138,9 @@ class Unmapped(ReloadableHandle):
     def _pages_a_key(self) -> int:
         return self.num_probes if self.layout == "classic" else 1
 
+    def _open_payload(self) -> memoryview:
+        return self._whole()._open_payload()  # what is attached is a window, and empty
+
     def _whole(self) -> Self:
         steady = self._steady()
         loaded = steady._unmapped().load_all()
@@ -147,7 +150,7 @@ class Unmapped(ReloadableHandle):
         return whole
 
     def _unmapped(self) -> UnmappedFile:
-        self._open_payload()
+        self._check_open()
         storage = self._storage
         assert isinstance(storage, UnmappedFile)  # noqa: S101 - reader_class chose this class for it
         return storage

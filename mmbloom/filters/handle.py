@@ -157,7 +157,7 @@ class FilterHandle(FilterFacts):
             OSError: the disk failed; or ESTALE, another file has the path by now.
         """
         with self._mutex:
-            self._open_payload()
+            self._check_open()
             if isinstance(self._storage, WritableFile):
                 self._publish()  # what an earlier call could not write, too
                 self._storage.flush(self._status_now())
@@ -249,7 +249,7 @@ class FilterHandle(FilterFacts):
 
     def __enter__(self) -> Self:
         """Return the filter; leaving the block closes it."""
-        self._open_payload()
+        self._check_open()
         return self
 
     def __exit__(

@@ -62,7 +62,7 @@ class ReloadableHandle(FilterHandle):
         Cost: one stat; for a new file, that of opening it.
         """
         with self._reload_lock:
-            self._open_payload()
+            self._check_open()
             if not self._is_replaced():
                 return False
             fresh = self._open_fresh()
@@ -107,7 +107,7 @@ class ReloadableHandle(FilterHandle):
 
     def _make_twin(self) -> Self:
         with self._mutex:
-            self._open_payload()
+            self._check_open()
             if self._twin is None:
                 kind = self._steady_class()
                 self._twin = kind._blank()._start(self._header, self._status, self._storage)
@@ -145,9 +145,9 @@ class ReloadableHandle(FilterHandle):
 
     def _change_to(self, fresh: Self) -> None:
         """Answer from *fresh* from now on. The mutex is held."""
-        payload = fresh._open_payload()
+        payload = fresh._payload
         while not self._take(fresh, payload):
-            self._open_payload()  # closed meanwhile: ClosedError
+            self._check_open()  # closed meanwhile: ClosedError
             time.sleep(_PAUSE_SECONDS)
         old_storage, old_twin = self._storage, self._twin
         self._header, self._status = fresh._header, fresh._status
@@ -171,7 +171,7 @@ class ReloadableHandle(FilterHandle):
         """
         if not isinstance(self._storage, MappedFile):
             return super().__reduce__()
-        self._open_payload()
+        self._check_open()
         kind = self._plain_class or type(self)
         follow = self._follow_seconds
         uuid = self.uuid if follow is None else None
