@@ -120,7 +120,7 @@ class FilterHandle(FilterFacts):
         Cost: one pass over the payload; of a sealed file, three.
         """
         whole = self._whole()
-        result = self._of_memory(fresh(whole._header))
+        result = whole._of_memory(fresh(whole._header))
         result._combine(whole._checked_payload(), "or", whole._count_now())
         result._canary_hashes = result._found(whole._canary_hashes)
         return result
@@ -208,7 +208,8 @@ class FilterHandle(FilterFacts):
             status = None
             try:
                 self._publish()
-                status = self._status_now()
+                if isinstance(self._storage, WritableFile):
+                    status = self._status_now()
             finally:
                 self._detach()
                 self._close_storage(status)
