@@ -195,6 +195,7 @@ class BloomCore:
     def _where(self) -> str:
         """Hook for subclasses: name the filter in error messages."""
 
+@disjoint_base
 class FollowingCore(BloomCore):
     """A BloomCore that looks now and then, on look-ups, whether another file has its path."""
 

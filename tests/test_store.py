@@ -151,7 +151,9 @@ def test_a_name_that_is_not_there_is_a_key_error(
     assert str(again) == str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["..", "../new-1", "a/b", "/etc/passwd", "", ".a", "a\0", "x" * 201])
+@pytest.mark.parametrize(
+    "name", ["..", "../new-1", "a/b", "/etc/passwd", "", ".a", "a\0", "x" * 201]
+)
 @pytest.mark.parametrize(
     "use", [Store.__getitem__, Store.generations, Store.roll_back, Store.remove]
 )

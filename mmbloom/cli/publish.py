@@ -18,7 +18,7 @@ file keep it until they reload; those that follow the path change by themselves.
 """
 EPILOG = """\
 example:
-  mmbloom publish new.mmb /srv/filters/passwords.mmb
+  mmbloom publish passwords.mmb filters/current.mmb
 """
 
 

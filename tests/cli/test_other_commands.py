@@ -217,7 +217,9 @@ def test_publish_says_which_generation_it_is(run: Run, names_filter: Path, folde
     assert names_filter.read_bytes() == before
 
 
-def test_publish_refuses_a_path_that_is_no_filter(run: Run, names_filter: Path, names: Path) -> None:
+def test_publish_refuses_a_path_that_is_no_filter(
+    run: Run, names_filter: Path, names: Path
+) -> None:
     """The list that it was built from, for instance."""
     before = names.read_bytes()
     outcome = run("publish", names_filter, names)

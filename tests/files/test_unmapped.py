@@ -43,7 +43,7 @@ def test_the_window_has_the_pages_that_were_loaded_during_the_block(sealed: Path
 
 
 def test_pages_stay_until_the_outermost_block_ends(sealed: Path) -> None:
-    """A signal handler may look up what its thread is looking up: taking its pages is a false no."""
+    """A signal handler may look up what its thread looks up: without the pages, a false no."""
     with UnmappedFile.open(sealed) as unmapped:
         with unmapped.loaded([0, 1]):
             with unmapped.loaded([1]):

@@ -69,7 +69,7 @@ def test_pread_sees_what_a_writer_adds(tmp_path: Path) -> None:
         writer.add("new")
         assert "new" in found
         assert found.approx_count() == writer.approx_count() == 21
-        writer &= found
+        writer.__iand__(found)
         assert "new" in writer
 
 
