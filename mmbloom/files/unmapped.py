@@ -154,6 +154,10 @@ class UnmappedFile(MappedFile):
             if self._file is not None:
                 self._file.close()
 
+    def locked(self) -> threading.RLock:
+        """Return the lock that look-ups hold, to be held by who closes what they use."""
+        return self._lock
+
     def settle_in_child(self) -> None:
         """Go on in a forked child: another thread of the parent may have held the lock."""
         self._lock = threading.RLock()

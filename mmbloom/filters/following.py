@@ -135,6 +135,12 @@ class Unmapped(ReloadableHandle):
             with storage.loaded(self._pages_of(some)):
                 super()._contains_hashes(some, answers[first : first + step])
 
+    def close(self) -> None:
+        """Flush, unlock and unmap; may be called again."""
+        # The lock of the file comes before the mutex, as in a look-up of the Python engine.
+        with self._storage_of_pages().locked():
+            super().close()
+
     def _pages_a_key(self) -> int:
         return self.num_probes if self.layout == "classic" else 1
 
@@ -151,6 +157,9 @@ class Unmapped(ReloadableHandle):
 
     def _unmapped(self) -> UnmappedFile:
         self._check_open()
+        return self._storage_of_pages()
+
+    def _storage_of_pages(self) -> UnmappedFile:
         storage = self._storage
         assert isinstance(storage, UnmappedFile)  # noqa: S101 - reader_class chose this class for it
         return storage

@@ -63,11 +63,16 @@ class ReloadableHandle(FilterHandle):
         """
         with self._reload_lock:
             self._check_open()
-            if not self._is_replaced():
+            storage = self._storage
+            if not isinstance(storage, MappedFile) or not self._is_replaced(storage):
                 return False
             fresh = self._open_fresh()
             with self._mutex:
-                self._change_to(fresh)
+                old_twin = self._change_to(fresh)
+            # After the mutex: closing may have to wait for a look-up. A twin closes what it shares
+            # with this handle when its last batch has ended.
+            if old_twin is None:
+                storage.close()
             return True
 
     # -- opening -----------------------------------------------------------------------------------
@@ -123,11 +128,8 @@ class ReloadableHandle(FilterHandle):
 
     # -- swapping ----------------------------------------------------------------------------------
 
-    def _is_replaced(self) -> bool:
+    def _is_replaced(self, storage: MappedFile) -> bool:
         """Tell whether the path leads to another file, or somebody has written to a sealed one."""
-        storage = self._storage
-        if not isinstance(storage, MappedFile):
-            return False
         now, then = stamp_at(self._absolute_path), storage.stamp
         return now != then if self.sealed else now[:2] != then[:2]  # adds change the time
 
@@ -143,18 +145,16 @@ class ReloadableHandle(FilterHandle):
         fresh._is_steady = True
         return fresh
 
-    def _change_to(self, fresh: Self) -> None:
-        """Answer from *fresh* from now on. The mutex is held."""
+    def _change_to(self, fresh: Self) -> Self | None:
+        """Answer from *fresh* from now on; return the twin until now. The mutex is held."""
         payload = fresh._payload
         while not self._take(fresh, payload):
             self._check_open()  # closed meanwhile: ClosedError
             time.sleep(_PAUSE_SECONDS)
-        old_storage, old_twin = self._storage, self._twin
+        old_twin = self._twin
         self._header, self._status = fresh._header, fresh._status
         self._storage, self._payload, self._twin = fresh._storage, payload, fresh
-        # A twin closes what it shares with this handle when its last batch has ended.
-        if old_twin is None and old_storage is not None:
-            old_storage.close()
+        return old_twin
 
     # -- the handle --------------------------------------------------------------------------------
 
