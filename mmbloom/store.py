@@ -129,7 +129,11 @@ class Store:
                 copy.rename(files.file_name(number))
                 copy.publish()
                 _discard(files, [other for other in files.numbers() if previous < other < number])
-                files.make_current(number)
+                try:
+                    files.make_current(number)
+                except BaseException:
+                    files.discard(number)
+                    raise
                 older = [other for other in files.numbers() if other < number]
                 _discard(files, older[: max(0, len(older) - self._keep)])
         return number

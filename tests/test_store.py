@@ -12,8 +12,10 @@ import pytest
 
 import mmbloom
 from mmbloom import (
+    BloomFilter,
     ChecksumError,
     FormatError,
+    LockHeldError,
     NotInStoreError,
     ParameterError,
     ParameterTypeError,
@@ -343,3 +345,16 @@ def test_what_a_store_is_made_with_is_checked(folder: Path, tmp_path: Path) -> N
     with pytest.raises(ParameterError, match="mode"):
         Store(folder, mode="mmap")  # type: ignore[arg-type]
     assert repr(Store(folder)) == f"<Store {str(folder)!r}>"
+
+
+def test_a_file_that_somebody_writes_stays_current(
+    folder: Path, new: Callable[[int], Path]
+) -> None:
+    """Nothing is left of the one that could not be published."""
+    with BloomFilter.create(folder / "breach.mmb", capacity=9, fpr=0.01) as writer:
+        with pytest.raises(LockHeldError):
+            Store(folder).publish("breach", new(1))
+        writer.add("ada")
+    assert sorted(os.listdir(folder)) == [".breach.mmb.1", "breach.mmb", "breach.mmb.lock"]
+    assert os.path.samefile(folder / ".breach.mmb.1", folder / "breach.mmb")
+    assert Store(folder).publish("breach", new(1)) == 2

@@ -174,8 +174,8 @@ class BloomFilter(ReloadableHandle):
             OSError: what the operating system says.
 
         Cost: one page read, whatever the size, and one more for each of up to 8 canaries; with
-        "ram" or *expected_digest* all of it. A single look-up costs 0.2 us more with *follow*, and
-        10 to 20 us with "pread".
+        "ram" or *expected_digest* all of it. A single look-up costs 10 to 30 ns more with *follow*,
+        and takes 20 to 50 us with "pread".
         """
         reading = Reading(advice, mode, expected_digest).checked()
         return cls._of_path(path, reading, follow)

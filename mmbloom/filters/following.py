@@ -63,12 +63,6 @@ class Following(FollowingCore, ReloadableHandle):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as BloomFilter
     _follow_seconds: float
     _refused: Stamp | None = None
-    _reload_error: Exception | None = None
-
-    @property
-    def reload_error(self) -> Exception | None:
-        """Why the file that has the path now is not the one that answers; None if it is."""
-        return self._reload_error
 
     def _steady(self) -> Self:
         if self._is_due() and not self.closed:

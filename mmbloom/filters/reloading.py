@@ -33,6 +33,7 @@ class ReloadableHandle(FilterHandle):
 
     _reading = Reading()
     _follow_seconds: float | None = None
+    _reload_error: Exception | None = None
     _is_steady = False  # nothing is swapped in: a twin
     _twin: Self | None = None
     _reload_lock: threading.RLock  # held while another file is looked at
@@ -43,6 +44,11 @@ class ReloadableHandle(FilterHandle):
     def mode(self) -> Mode | None:
         """Where a reader's look-ups read: "map", "ram" or "pread"; None for all others."""
         return self._storage.mode if isinstance(self._storage, MappedFile) else None
+
+    @property
+    def reload_error(self) -> Exception | None:
+        """Why a follower has not changed to the file that has its path now; None if it has."""
+        return self._reload_error
 
     def reload_if_changed(self) -> bool:
         """Change to the file that has the path now, if it is another than the one that is open.

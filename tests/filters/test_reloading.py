@@ -186,7 +186,7 @@ def test_a_follower_changes_by_itself(path: Path, new: Callable[..., Path], mode
                 assert only(number) in found
             assert found.contains_many([only(number - 1), only(number)]).tolist() == [False, True]
             assert found.generation == number
-            assert found.reload_error is None  # type: ignore[attr-defined]
+            assert found.reload_error is None
         assert held_now() == held
         pickled = pickle.dumps(found)
     mmbloom.publish(new(7), path)
@@ -208,10 +208,10 @@ def test_a_follower_of_a_bad_file_goes_on_and_reports_once(
             for _ in range(3):
                 assert only(1) in found
                 assert found.contains_many(keys(20)).all()
-            assert isinstance(found.reload_error, error)  # type: ignore[attr-defined]
+            assert isinstance(found.reload_error, error)
             new(3).replace(path)
             assert only(3) in found
-            assert found.reload_error is None  # type: ignore[attr-defined]
+            assert found.reload_error is None
 
 
 def test_a_follower_looks_no_more_often_than_it_is_told(
