@@ -138,6 +138,7 @@ def test_a_pickled_reader_keeps_its_mode(tmp_path: Path, mode: Mode) -> None:
         assert again.contains_many(keys(20)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 says: may hang
 @OTHER_MODES
 def test_a_forked_child_goes_on_with_every_mode(tmp_path: Path, mode: Mode) -> None:
     """Even while a thread of the parent is in a look-up."""
@@ -150,11 +151,21 @@ def test_a_forked_child_goes_on_with_every_mode(tmp_path: Path, mode: Mode) -> N
         found.close()
 
     if mode == "pread":
-        with found._unmapped().loaded([0]):  # type: ignore[attr-defined]
-            blocked = threading.Thread(target=lambda: keys(1)[0] in found)
-            blocked.start()
-            assert in_child(look) == 0
-        blocked.join()
+        inside, over = threading.Event(), threading.Event()
+
+        def stay_inside() -> None:
+            with found._unmapped().loaded([0]):  # type: ignore[attr-defined]
+                inside.set()
+                over.wait()
+
+        thread = threading.Thread(target=stay_inside)
+        thread.start()
+        inside.wait()
+        try:
+            assert in_child(look, seconds=10) == 0
+        finally:
+            over.set()
+            thread.join()
     assert in_child(look) == 0
     assert keys(1)[0] in found
     found.close()

@@ -214,6 +214,17 @@ def test_a_follower_of_a_bad_file_goes_on_and_reports_once(
             assert found.reload_error is None
 
 
+def test_a_follower_opens_a_bad_file_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In mode "ram" each time would read all of it."""
+    with mmbloom.open(path, mode="ram", follow=0) as found:
+        cut(path)
+        with pytest.warns(RuntimeWarning, match="goes on answering"):
+            assert only(1) in found
+        monkeypatch.setattr(type(found), "reload_if_changed", lambda _: pytest.fail("opened again"))
+        assert found.contains_many([only(1)] * 3).all()
+        assert only(1) in found
+
+
 def test_a_follower_looks_no_more_often_than_it_is_told(
     path: Path, new: Callable[..., Path]
 ) -> None:
