@@ -23,6 +23,7 @@ from mmbloom.errors import (
     LockHeldError,
     MmbloomError,
     NoSpaceError,
+    NotInStoreError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
@@ -30,10 +31,13 @@ from mmbloom.errors import (
     TruncatedError,
     VersionError,
 )
+from mmbloom.files.digests import file_digest
 from mmbloom.files.guard import install_sigbus_guard
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.publishing import publish
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
+from mmbloom.store import Store
 
 __all__ = [
     "ENGINE",
@@ -51,19 +55,23 @@ __all__ = [
     "LockHeldError",
     "MmbloomError",
     "NoSpaceError",
+    "NotInStoreError",
     "ParameterError",
     "ParameterTypeError",
     "Progress",
     "ReadOnlyError",
     "SourceError",
+    "Store",
     "TruncatedError",
     "VersionError",
     "build",
+    "file_digest",
     "install_sigbus_guard",
     "int_key",
     "open",
     "open_writable",
     "plan",
+    "publish",
     "read_list",
 ]
 

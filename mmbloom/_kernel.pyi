@@ -154,6 +154,13 @@ class BloomCore:
     def _report_cut(self) -> None:
         """Hook for subclasses: raise, as the payload is not what was mapped."""
 
+    def _take(self, other: BloomCore, payload: ReadableBuffer) -> bool:
+        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
+
+        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
+        nothing done: a batch of this very object is running, it is closed, or it can be added to.
+        """
+
     def _detach(self) -> None:
         """Stop answering. The payload is released now, or when the last running batch ends."""
 
@@ -212,3 +219,16 @@ class BloomCore:
 
     def _where(self) -> str:
         """Hook for subclasses: name the filter in error messages."""
+
+@disjoint_base
+class FollowingCore(BloomCore):
+    """A BloomCore that looks now and then, on look-ups, whether another file has its path."""
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look; to the tick of the system's clock, up to 10 ms."""
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after that time, not before."""
+
+    def _look_at_path(self) -> None:
+        """Hook for subclasses: called before a look-up of one key when it is time."""

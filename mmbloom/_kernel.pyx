@@ -9,6 +9,7 @@ What may run without the GIL: anything that reads exported buffers, or immutable
 The parts: _kernel_keys.pxi (keys and batches), _kernel_bloom.pxi (one filter), _kernel_guard.pxi (files that are cut); here are hashes and whole payloads.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -17,6 +18,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport UINT64_MAX
 from libc.string cimport memcmp, memset
+from posix.time cimport clock_gettime, timespec
 
 import errno
 import os
@@ -50,6 +52,9 @@ cdef extern from *:
     """
     void mmb_prefetch(const void *address) nogil
     int mmb_text_is_ready(object text) except -1
+
+cdef extern from "<time.h>" nogil:
+    int CLOCK_MONOTONIC_COARSE
 
 ENGINE = "kernel"
 

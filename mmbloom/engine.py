@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "FollowingCore",
     "Guard",
     "LinesBatch",
     "ObjectBatch",
@@ -56,6 +57,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
     from mmbloom._kernel import (
         ENGINE,
         BloomCore,
+        FollowingCore,
         Guard,
         LinesBatch,
         ObjectBatch,
@@ -80,6 +82,7 @@ else:
     from mmbloom.reference import (
         ENGINE,
         BloomCore,
+        FollowingCore,
         Guard,
         LinesBatch,
         ObjectBatch,

@@ -20,6 +20,7 @@ from mmbloom.errors import (
     LockHeldError,
     MmbloomError,
     NoSpaceError,
+    NotInStoreError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
@@ -43,6 +44,7 @@ SAMPLES = [
     (ClosedError("a.mmb is closed"), ValueError, "closed"),
     (CapacityError("a.mmb", 10, 4), ValueError, "a.mmb 10 4 overfill"),
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
+    (NotInStoreError("/srv", "breach", "filter"), KeyError, "/srv 'breach' list(store)"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
     (NoSpaceError("a.mmb", 12_000_000, 2_000_000), OSError, "a.mmb 12000000 2000000"),
 ]

@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "files": {"errors", "engine", "format"},
     "filters": {"errors", "engine", "keys", "format", "files"},
     "build": {"errors", "engine", "keys", "format", "files", "filters"},
-    "mmbloom": {"errors", "engine", "keys", "files", "filters", "build"},
+    "store": {"errors", "files", "filters"},
+    "mmbloom": {"errors", "engine", "keys", "files", "filters", "build", "store"},
     "cli": {"mmbloom", "errors", "build", "format", "files", "keys", "filters"},
     "__main__": {"cli"},
 }

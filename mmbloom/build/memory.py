@@ -16,7 +16,7 @@ from mmbloom.errors import CapacityError, ParameterError, SourceError
 from mmbloom.files.memory import map_memory
 from mmbloom.files.publish import NewFile
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.parameters import header_for
+from mmbloom.filters.parameters import chosen_seed, header_for
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import FINGERPRINT_KNOWN, HASH, KEYS_EXACT, MAX_CANARIES
 from mmbloom.format.status import Status
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
+    from mmbloom.filters.parameters import Seed
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Batch, Nulls
 
@@ -58,7 +59,7 @@ class Parameters(NamedTuple):
     fpr: float
     capacity: int | None = None
     layout: str = "auto"
-    seed: int = 0
+    seed: Seed = 0
     key_form: str = "raw"
     metadata: dict[str, Any] | None = None
 
@@ -70,7 +71,7 @@ def build(  # noqa: PLR0913 - what the header holds, and the ways to watch and p
     fpr: float,
     capacity: int | None = None,
     layout: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     nulls: Nulls = "raise",
@@ -120,6 +121,7 @@ def build_from_batches(
     progress: Callable[[Progress], object] | None = None,
 ) -> BuildReport:
     """Build a sealed file from batches of keys; see ``build``."""
+    parameters = parameters._replace(seed=chosen_seed(parameters.seed))
     # Bad parameters are known before the keys are read.
     sample, created_unix_ns = _header(parameters, 1), _date_ns()
     with NewFile(path, 1, if_exists):

@@ -27,6 +27,8 @@ COMMANDS = {
     "verify": "read filter files whole and compare them with their checksums",
     "plan": "compare layouts before building: size, probes, cost of a look-up",
     "merge": "unite filter files with equal parameters",
+    "publish": "make a finished file the next generation under a path",
+    "digest": "print the SHA-256 of filter files, to pin them",
     "demo": "build and check a generated list, and say what happened",
 }
 

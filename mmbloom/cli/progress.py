@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Work that is over sooner needs no bar, and importing rich would double it.
 _QUIET_SECONDS = 0.5
 _FULL = 1000  # a fixed total: rich forgets its samples when the total changes
-_PHASES_IN_BYTES = {"write", "verify"}
+_PHASES_IN_BYTES = {"write", "verify", "copy"}
 
 
 @contextmanager

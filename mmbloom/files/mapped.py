@@ -11,7 +11,7 @@ import mmap
 import os
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
 from mmbloom.files.advice import (
@@ -23,9 +23,10 @@ from mmbloom.files.advice import (
     runs_of,
     start_reading,
 )
+from mmbloom.files.digests import check_digest, digest_of
 from mmbloom.files.guard import GuardedMap, map_to_read
 from mmbloom.files.paths import FilePath, open_regular, path_text
-from mmbloom.format.fields import HEADER, HEADER_BYTES, SLOT_BYTES, SLOT_OFFSETS
+from mmbloom.format.fields import HEADER, HEADER_BYTES, MAGIC, SLOT_BYTES, SLOT_OFFSETS
 from mmbloom.format.header import Header, HeaderPage
 
 if TYPE_CHECKING:
@@ -35,10 +36,21 @@ if TYPE_CHECKING:
     from mmbloom.engine import Guard
     from mmbloom.format.status import Status
 
+Mode = Literal["map", "ram", "pread"]
+
 _SLOTS_END = SLOT_OFFSETS[-1] + SLOT_BYTES
 # A writer that writes both slots while one page is read makes both look torn, for microseconds.
 _NUM_READS = 5
 _READ_PAUSE_SECONDS = 0.001
+
+
+class Stamp(NamedTuple):
+    """Which file a path leads to, and whether somebody has written to it since."""
+
+    device: int
+    inode: int
+    file_bytes: int
+    mtime_ns: int
 
 
 class MappedFile:
@@ -51,50 +63,68 @@ class MappedFile:
     Limits: if somebody cuts the file short while it is mapped, the process that touches the missing
     part is killed (SIGBUS), unless it has called install_sigbus_guard(). So replace a file by
     rename, as NewFile does, never in place. check_length() finds a cut before a touch does.
+    LoadedFile and UnmappedFile are the kinds for files that may be cut.
 
-    Attributes: path; header; status and status_recovered, as on opening; identity, its (device,
-    inode).
+    Attributes: path; header; status and status_recovered, as on opening; stamp, as on opening.
     """
 
-    def __init__(
-        self, path: str, page: HeaderPage, file_map: mmap.mmap, identity: tuple[int, int]
-    ) -> None:
+    mode: ClassVar[Mode] = "map"
+
+    def __init__(self, path: str, page: HeaderPage, file_map: mmap.mmap, stamp: Stamp) -> None:
         """Hold what open() has checked and mapped."""
         self.path = path
         self.header, self.status = page.header, page.status
         self.status_recovered = page.status_recovered
-        self.identity = identity
+        self.stamp = stamp
         self._map: mmap.mmap | None = file_map
         self._view = memoryview(file_map)
 
     @classmethod
-    def open(cls, path: FilePath, advice: Advice = "random") -> Self:
+    def open(
+        cls,
+        path: FilePath,
+        advice: Advice = "random",
+        *,
+        expected_digest: str | None = None,
+        follow_links: bool = True,
+    ) -> Self:
         """Open the file at *path*; nothing stays open when this raises.
 
         Args:
             path: any path type; the file needs no permission but to be read.
             advice: see advise().
+            expected_digest: what digest_of() must give: the whole file is read and compared.
+            follow_links: False refuses a path whose last part is a symbolic link.
 
         Raises:
             OSError: FileNotFoundError, PermissionError, IsADirectoryError and the like.
             FormatError: no filter file, or one that cannot be trusted; TruncatedError and
-                VersionError are kinds of it.
+                VersionError and ChecksumError are kinds of it.
         """
         text = path_text(path)
         check_advice(advice)
-        fd, found = open_regular(text, os.O_RDONLY)
+        fd, found = open_regular(text, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW))
         try:
             page = read_page_of(fd, text)
-            file_map = map_file(fd, text, page.header, mmap.MAP_SHARED, mmap.PROT_READ, map_to_read)
+            opened = cls._hold(fd, text, page, _stamp_of(found), expected_digest)
         finally:
-            os.close(fd)  # the map has its own
-        mapped = cls(text, page, file_map, (found.st_dev, found.st_ino))
+            os.close(fd)  # what holds the file has its own
         try:
-            mapped.advise(advice)
+            opened.advise(advice)
         except BaseException:
-            mapped.close()
+            opened.close()
             raise
-        return mapped
+        return opened
+
+    @classmethod
+    def _hold(
+        cls, fd: int, path: str, page: HeaderPage, stamp: Stamp, expected_digest: str | None
+    ) -> Self:
+        """Take hold of the file behind *fd*, whose header has been checked."""
+        if expected_digest is not None:
+            check_digest(digest_of(fd, path), expected_digest, path)
+        file_map = map_file(fd, path, page.header, mmap.MAP_SHARED, mmap.PROT_READ, map_to_read)
+        return cls(path, page, file_map, stamp)
 
     @property
     def payload(self) -> memoryview:
@@ -169,6 +199,23 @@ class MappedFile:
         first = self.header.payload_offset
         start_reading(file_map, (first + PAGE_BYTES * number for number in page_numbers))
 
+    def copy_payload(self, start: int, out: memoryview) -> None:
+        """Copy the payload from byte *start* on into *out*, as much as it holds.
+
+        For a sweep over a file of any size: what was copied stays in the page cache, but counts no
+        longer as memory of this process. A look-up maps it again by itself.
+
+        Raises:
+            TruncatedError: the file has been cut since it was opened.
+        """
+        self.check_length()
+        file_map = self._open_map()
+        first = self.header.payload_offset + start
+        with self._view[first : first + len(out)] as part:
+            out[:] = part
+        lead = first % mmap.PAGESIZE
+        file_map.madvise(mmap.MADV_DONTNEED, first - lead, lead + len(out))
+
     def read_status(self) -> Status:
         """Return the status that the file has now; a writer may have changed it since opening."""
         self.check_length()
@@ -231,10 +278,22 @@ class MappedFile:
         return self._view
 
 
-def identity_of(path: FilePath) -> tuple[int, int]:
-    """Return the (device, inode) of the file that has this path now; see MappedFile.identity."""
-    found = os.stat(path_text(path))
-    return found.st_dev, found.st_ino
+def stamp_at(path: FilePath) -> Stamp:
+    """Return the stamp of the file that has this path now. Cost: one stat."""
+    return _stamp_of(os.stat(path_text(path)))
+
+
+def is_filter(path: FilePath) -> bool:
+    """Tell whether the file at *path* starts as a filter file does, sound or not."""
+    fd, _ = open_regular(path_text(path), os.O_RDONLY)
+    try:
+        return os.pread(fd, len(MAGIC), 0) == MAGIC
+    finally:
+        os.close(fd)
+
+
+def _stamp_of(found: os.stat_result) -> Stamp:
+    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def read_page(read: Callable[[], tuple[bytes, int]], path: str) -> HeaderPage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ENGINE, BloomCore, popcount
 from mmbloom.errors import ClosedError, FormatError
@@ -103,6 +103,11 @@ class FilterFacts(BloomCore):
         return self._header.uuid.hex()
 
     @property
+    def generation(self) -> int:
+        """How often a filter was published under this path: 1, and one more each time."""
+        return self._status.generation
+
+    @property
     def sealed(self) -> bool:
         """Whether the file is finished, with checksums. Such a file never changes."""
         return self._status.is_sealed
@@ -117,7 +122,8 @@ class FilterFacts(BloomCore):
     @property
     def fill_ratio(self) -> float:
         """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
-        return self._bits_set() / self.num_bits
+        steady = self._steady()
+        return steady._bits_set() / steady.num_bits
 
     def approx_count(self) -> int:
         """Estimate the distinct keys from the set bits.
@@ -125,18 +131,22 @@ class FilterFacts(BloomCore):
         Without a single zero bit the answer is a floor: more cannot be told.
         Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
-        with self._whole_payload() as payload:
-            return round(measure.approx_keys(self.geometry, payload))
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return round(measure.approx_keys(whole.geometry, payload))
 
     def expected_fpr(self) -> float:
         """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
-        with self._whole_payload() as payload:
-            if self.sealed:
-                return self._status.achieved_fpr
-            return measure.expected_fpr(self.geometry, payload)
+        steady = self._steady()
+        if steady.sealed:
+            steady._check_whole()
+            return steady._status.achieved_fpr
+        whole = steady._whole()
+        with whole._whole_payload() as payload:
+            return measure.expected_fpr(whole.geometry, payload)
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
@@ -144,29 +154,35 @@ class FilterFacts(BloomCore):
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
         """
-        with self._whole_payload() as payload:
+        whole = self._whole()
+        with whole._whole_payload() as payload:
             num_lines = len(payload) // LINE_BYTES
             count = max(1, min(num_regions, num_lines))
             edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
-            ends = [min(8 * edge, self.num_bits) for edge in edges]
+            ends = [min(8 * edge, whole.num_bits) for edge in edges]
             return [
                 popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
                 for i in range(count)
             ]
 
     def _bits_set(self) -> int:
-        with self._whole_payload() as payload:
-            return self._status.bits_set if self.sealed else popcount(payload)
+        if self.sealed:
+            self._check_whole()
+            return self._status.bits_set
+        with self._whole()._whole_payload() as payload:
+            return popcount(payload)
 
     def _count_now(self) -> int:
         """Return keys_added; of a file that others may have added to since, not less than it has.
 
         Cost: one pass over the payload in that case, else none.
         """
-        with self._whole_payload() as payload:
-            if self.sealed or not isinstance(self._storage, MappedFile):
-                return self.keys_added
-            return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
+        if self.sealed or not isinstance(self._storage, MappedFile):
+            self._check_whole()
+            return self.keys_added
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return max(whole.keys_added, measure.fewest_keys(whole.geometry, payload))
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -182,8 +198,11 @@ class FilterFacts(BloomCore):
         """
         from datetime import UTC, datetime  # takes as long to load as an open
 
-        self._open_payload()
+        self._check_open()
         self._read_status()
+        steady = self._steady()
+        if steady is not self:
+            return steady.info()
         header, status = self._header, self._status
         bits_set = self._bits_set()
         return {
@@ -236,9 +255,12 @@ class FilterFacts(BloomCore):
 
         Cost: one pass over the payload.
         """
+        whole = self._whole()
+        if whole is not self:
+            return whole.verify(progress=progress, num_threads=num_threads)
         storage = self._storage
         if not isinstance(storage, MappedFile):
-            self._open_payload()
+            self._check_open()
             return 0  # the memory of this process
         with self._whole_payload() as payload:
             self._read_status()
@@ -310,10 +332,13 @@ class FilterFacts(BloomCore):
 
     # -- the handle --------------------------------------------------------------------------------
 
-    def _open_payload(self) -> memoryview:
-        payload = self._payload  # first: another thread may close the filter between these lines
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(f"{self._where()} is closed")
+
+    def _open_payload(self) -> memoryview:
+        payload = self._payload  # first: another thread may close the filter between these lines
+        self._check_open()
         return payload
 
     @contextmanager
@@ -331,6 +356,11 @@ class FilterFacts(BloomCore):
         finally:
             self._check_length(storage)
 
+    def _check_whole(self) -> None:
+        """Raise unless this is open, and its file as long as it was."""
+        self._check_open()
+        self._check_length(self._storage)
+
     def _check_length(self, storage: MappedFile | WritableFile | None) -> None:
         if isinstance(storage, MappedFile):
             with suppress(ClosedError):  # by another thread: what was found until then holds
@@ -342,8 +372,17 @@ class FilterFacts(BloomCore):
 
     def _checked_payload(self) -> memoryview:
         """Return the payload; that of a sealed file only if it is as it was sealed."""
-        self.verify()
-        return self._open_payload()
+        whole = self._whole()
+        whole.verify()
+        return whole._open_payload()
+
+    def _steady(self) -> Self:
+        """Return a handle in which no other file is ever swapped in, for what takes long."""
+        return self
+
+    def _whole(self) -> Self:
+        """Return a steady handle whose payload is all there."""
+        return self._steady()
 
     def _where(self) -> str:
         return self.path or "the filter in memory"

@@ -96,7 +96,7 @@ def _answer(
     if isinstance(storage, MappedFile):
         _check_length(storage)  # a touch of what is gone would kill the process
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
-    if large and isinstance(storage, MappedFile) and _is_cold(storage):
+    if large and isinstance(storage, MappedFile) and storage.mode == "map" and _is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
     else:
         count = core._contains_batch(piece.batch, view)

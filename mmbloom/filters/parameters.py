@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mmbloom.errors import ParameterTypeError
+from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.filters.sizing import check_capacity, check_fpr, plan
 from mmbloom.format.header import new_header
 
@@ -14,12 +14,28 @@ if TYPE_CHECKING:
     from mmbloom.format.header import Header
 
 
+Seed = int | Literal["random"]
+
+
+def chosen_seed(seed: Seed) -> int:
+    """Return *seed*, or 64 bits from the system's randomness for "random".
+
+    Raises:
+        ParameterError: another word. Numbers are checked where they get into a header.
+    """
+    if not isinstance(seed, str):
+        return seed
+    if seed != "random":
+        raise ParameterError("seed", "0 to 2**64 - 1, or 'random'", seed)
+    return int.from_bytes(os.urandom(8), "little")
+
+
 def header_for(  # noqa: PLR0913 - what the header holds
     *,
     capacity: int,
     fpr: float,
     layout: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
@@ -43,7 +59,7 @@ def header_for(  # noqa: PLR0913 - what the header holds
         fpr=fpr,
         uuid=os.urandom(16),
         created_unix_ns=time.time_ns(),
-        seed=seed,
+        seed=chosen_seed(seed),
         key_form=key_form,
         metadata=metadata,
         overfill=overfill,

@@ -122,6 +122,20 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
                 raise _changed(header, path, index, expected, found)
 
 
+def check_piece(
+    piece: ReadableBuffer, first_chunk: int, table: bytes, header: Header, path: str
+) -> None:
+    """Compare a piece of the payload, whole MiBs from number *first_chunk* on, with its table.
+
+    Raises:
+        ChecksumError: naming the first MiB that has changed.
+    """
+    for index, found in enumerate(iter_checksums(piece), first_chunk):
+        (expected,) = struct.unpack_from("<Q", table, 8 * index)
+        if expected != found:
+            raise _changed(header, path, index, expected, found)
+
+
 def _changed(header: Header, path: str, index: int, expected: int, found: int) -> ChecksumError:
     first = header.payload_offset + index * CHUNK_BYTES
     last = min(first + CHUNK_BYTES, header.checksums_offset) - 1

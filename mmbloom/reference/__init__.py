@@ -6,7 +6,7 @@ takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``prob
 documents them; tests/test_engines.py holds the two engines together byte for byte.
 """
 
-from mmbloom.reference.core import BloomCore
+from mmbloom.reference.core import BloomCore, FollowingCore
 from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
@@ -23,6 +23,7 @@ from mmbloom.reference.probes import probes
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "FollowingCore",
     "Guard",
     "LinesBatch",
     "ObjectBatch",

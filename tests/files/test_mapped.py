@@ -14,7 +14,7 @@ import pytest
 from file_steps import PAYLOAD, held_now, in_child, names_in
 
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
-from mmbloom.files.mapped import MappedFile, identity_of, map_file
+from mmbloom.files.mapped import MappedFile, map_file, stamp_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def test_an_opened_file_has_its_header_status_and_payload(sealed: Path, header: 
         assert mapped.status.is_sealed
         assert bytes(mapped.payload) == PAYLOAD
         assert bytes(mapped.checksums) == bytes(8)
-        assert mapped.identity == identity_of(sealed)
+        assert mapped.stamp == stamp_at(sealed)
 
 
 def test_reading_asks_for_no_right_to_write(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_the_map_is_of_the_file_that_was_opened(sealed: Path, make_file: MakeFil
         os.replace(make_file("other.mmb"), sealed)
         assert bytes(mapped.payload) == PAYLOAD
         mapped.check_length()
-        assert identity_of(sealed) != mapped.identity
+        assert stamp_at(sealed) != mapped.stamp
 
 
 def test_a_file_cut_under_a_reader_is_noticed_by_check_length(sealed: Path, header: Header) -> None:
