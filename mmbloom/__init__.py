@@ -9,8 +9,9 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
     (True, False)
 """
 
-from mmbloom.build.memory import BuildReport, Progress, build
-from mmbloom.build.sources import KeyList, read_list
+from mmbloom.build.builder import build
+from mmbloom.build.progress import BuildReport, Progress
+from mmbloom.build.sources import KeyList, read_list, read_lists
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
     CapacityError,
@@ -21,6 +22,7 @@ from mmbloom.errors import (
     KeyTypeError,
     KeyValueError,
     LockHeldError,
+    MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
     NotInStoreError,
@@ -28,12 +30,16 @@ from mmbloom.errors import (
     ParameterTypeError,
     ReadOnlyError,
     SourceError,
+    SpillError,
     TruncatedError,
     VersionError,
 )
 from mmbloom.files.digests import file_digest
 from mmbloom.files.guard import install_sigbus_guard
+from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.merging import UnionCount, merge, union_count
+from mmbloom.filters.newcomers import NewKeys
 from mmbloom.filters.publishing import publish
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
@@ -41,6 +47,7 @@ from mmbloom.store import Store
 
 __all__ = [
     "ENGINE",
+    "AuditReport",
     "BloomFilter",
     "BuildReport",
     "CapacityError",
@@ -53,26 +60,35 @@ __all__ = [
     "KeyTypeError",
     "KeyValueError",
     "LockHeldError",
+    "MemoryBudgetError",
     "MmbloomError",
+    "NewKeys",
     "NoSpaceError",
     "NotInStoreError",
     "ParameterError",
     "ParameterTypeError",
     "Progress",
+    "RandomKeys",
     "ReadOnlyError",
     "SourceError",
+    "SpillError",
     "Store",
     "TruncatedError",
+    "UnionCount",
     "VersionError",
+    "audit",
     "build",
     "file_digest",
     "install_sigbus_guard",
     "int_key",
+    "merge",
     "open",
     "open_writable",
     "plan",
     "publish",
     "read_list",
+    "read_lists",
+    "union_count",
 ]
 
 __version__ = "0.1.0"

@@ -18,8 +18,11 @@ __all__ = [
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
+    "Partitions",
     "RowsBatch",
+    "add_part",
     "checksum64",
+    "count_lines",
     "guard_is_installed",
     "hash_batch",
     "hash_key",
@@ -32,6 +35,7 @@ __all__ = [
     "probes",
     "select_lines",
     "sort_unique",
+    "span",
     "sum_hashes",
 ]
 
@@ -62,8 +66,11 @@ if TYPE_CHECKING or _kernel_is_wanted():
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         guard_is_installed,
         hash_batch,
         hash_key,
@@ -76,6 +83,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )
 else:
@@ -87,8 +95,11 @@ else:
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         guard_is_installed,
         hash_batch,
         hash_key,
@@ -101,5 +112,6 @@ else:
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )

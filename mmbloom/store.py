@@ -16,12 +16,8 @@ from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.reading import Reading
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.publishing import (
-    next_generation,
-    open_finished,
-    write_copy,
-    write_generation,
-)
+from mmbloom.filters.publishing import open_finished, write_copy, write_generation
+from mmbloom.filters.sealing import next_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -210,9 +210,11 @@ class MappedFile:
         """
         self.check_length()
         file_map = self._open_map()
+        self.pager()(start, len(out))
         first = self.header.payload_offset + start
         with self._view[first : first + len(out)] as part:
             out[:] = part
+        self.check_length()  # the system fills the last page of a file that was cut with zeros
         lead = first % mmap.PAGESIZE
         file_map.madvise(mmap.MADV_DONTNEED, first - lead, lead + len(out))
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from mmbloom.engine import ENGINE, BloomCore, popcount
 from mmbloom.errors import ClosedError, FormatError
 from mmbloom.files.mapped import MappedFile
-from mmbloom.filters import measure
-from mmbloom.filters.sizing import Geometry
+from mmbloom.filters import forecasts, measure
+from mmbloom.filters.sizing import Geometry, check_capacity
 from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
@@ -147,6 +147,25 @@ class FilterFacts(BloomCore):
         whole = steady._whole()
         with whole._whole_payload() as payload:
             return measure.expected_fpr(whole.geometry, payload)
+
+    def forecast(self, num_new_keys: int) -> float:
+        """Return the false-positive rate to expect once so many more keys are added.
+
+        Args:
+            num_new_keys: distinct keys that are not in yet, 0 to 2**48; past the capacity too.
+
+        Raises:
+            ParameterError, ParameterTypeError: not such a number.
+
+        Cost: one pass over the payload, up to 6 for layout page.
+        Source and validity: ``forecasts.fpr_after``.
+        """
+        self._check_open()
+        # As many as a filter can be made for, and none as well.
+        number = check_capacity(num_new_keys, "num_new_keys", least=0)
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return forecasts.fpr_after(whole.geometry, payload, number)
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.

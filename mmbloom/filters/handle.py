@@ -22,12 +22,13 @@ from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.filters.facts import FilterFacts
 from mmbloom.filters.parameters import fresh
-from mmbloom.filters.sealing import sealed_status, table_of, write_sealed
+from mmbloom.filters.sealing import measure_payload, sealed_status, write_sealed
 from mmbloom.format.fields import HEADER, WRITER_OPEN
 from mmbloom.format.header import Header
 from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from mmbloom.files.paths import FilePath
@@ -139,25 +140,35 @@ class FilterHandle(FilterFacts):
         Raises:
             OSError, NoSpaceError: as create(). ChecksumError: as copy().
 
-        Cost: four passes over the payload, and unless sealed, memory for a copy of it.
+        Cost: three passes over the payload, and unless sealed, memory for a copy of it.
         """
         whole = self._whole()
         if whole.sealed:
             payload, storage = whole._checked_payload(), whole._storage
-            header = fresh(whole._header)
-            write_sealed(
-                path,
-                header,
-                payload,
-                whole._status,
-                if_exists=if_exists,
-                progress=lambda _done, _total: whole._check_length(storage),
-            )
+            facts = fresh(whole._header), whole._status
+            pieces = whole._pieces(payload, storage)
+            write_sealed(path, facts[0], pieces, lambda _: facts, if_exists=if_exists)
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
         with whole.copy() as still:
-            payload, status = still._open_payload(), still._status_now()
-            write_sealed(path, still._header, payload, status, if_exists=if_exists)
+            facts = still._header, still._status_now()
+            pieces = iter((still._open_payload(),))
+            write_sealed(path, still._header, pieces, lambda _: facts, if_exists=if_exists)
+
+    def _pieces(
+        self, payload: memoryview, storage: MappedFile | WritableFile | None
+    ) -> Iterator[memoryview]:
+        """Yield the payload of a sealed filter, block by block; its file must be whole at the end.
+
+        Else the zeros that the system puts in place of what was cut would get sound checksums.
+        """
+        page_in = storage.pager() if isinstance(storage, MappedFile) else None
+        for start in range(0, len(payload), measure.BLOCK_BYTES):
+            block = payload[start : start + measure.BLOCK_BYTES]
+            if page_in is not None:
+                page_in(start, len(block))
+            yield block
+        self._check_length(storage)
 
     def flush(self) -> None:
         """Make all keys added so far, and their count, survive power loss.
@@ -182,7 +193,7 @@ class FilterHandle(FilterFacts):
         Raises:
             ReadOnlyError: it is sealed already, or there is no file: save() writes one.
 
-        Cost: three passes over the payload.
+        Cost: one pass over the payload.
         """
         self._check_writable()
         storage = self._storage
@@ -193,8 +204,8 @@ class FilterHandle(FilterFacts):
             self._check_writable()  # another thread may have sealed it
             self._publish()
             payload = self._open_payload()
-            table = table_of(payload)
-            status = sealed_status(self.geometry, payload, table, self._status_now())
+            measured, table = measure_payload(self.geometry, payload)
+            status = sealed_status(self._status_now(), measured)
             storage.write(self._header.checksums_offset, table)
             storage.seal(status)
         sealed = open_same(storage.path, self.uuid, Reading())

@@ -96,7 +96,7 @@ def _answer(
     if isinstance(storage, MappedFile):
         _check_length(storage)  # a touch of what is gone would kill the process
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
-    if large and isinstance(storage, MappedFile) and storage.mode == "map" and _is_cold(storage):
+    if large and isinstance(storage, MappedFile) and _is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
     else:
         count = core._contains_batch(piece.batch, view)
@@ -117,6 +117,8 @@ def _check_length(storage: MappedFile) -> None:
 
 
 def _is_cold(storage: MappedFile) -> bool:
+    if storage.mode != "map":
+        return False  # what is asked ahead there, if anything, is its own business
     from mmbloom.files.residency import is_cold  # needs ctypes, which takes long to load
 
     return is_cold(storage)
@@ -131,10 +133,35 @@ def _answer_cold(
 ) -> int:
     """Answer a batch whose pages are on disk: hash it whole, then ask for the pages ahead."""
     hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
+    _answer_cold_hashes(core, storage, hashes, view)
+    return len(hashes) // HASH.size
+
+
+def answer_hashes(
+    core: BloomCore,
+    storage: MappedFile | WritableFile | None,
+    hashes: memoryview,
+    view: memoryview,
+) -> None:
+    """Write one byte 0 or 1 a hash to *view*, reading ahead where the file is cold."""
+    if not isinstance(storage, MappedFile):
+        core._contains_hashes(hashes, view)
+        return
+    _check_length(storage)  # as _answer()
+    many = len(hashes) >= _FEWEST_KEYS * HASH.size
+    if many and storage.header.payload_bytes >= _SMALLEST_BYTES and _is_cold(storage):
+        _answer_cold_hashes(core, storage, hashes, view)
+    else:
+        core._contains_hashes(hashes, view)
+    _check_length(storage)
+
+
+def _answer_cold_hashes(
+    core: BloomCore, storage: MappedFile, hashes: memoryview, view: memoryview
+) -> None:
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
         pages = core._pages_of(some)
         storage.start_reading(pages)
         storage.page_in_pages(pages)  # waits as a touch would, but for an error instead of a signal
         core._contains_hashes(some, view[first : first + _COLD_KEYS])
-    return len(hashes) // HASH.size

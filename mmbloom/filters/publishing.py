@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from mmbloom.engine import popcount
 from mmbloom.errors import FormatError, ParameterError
-from mmbloom.files.mapped import MappedFile, is_filter, stamp_at
+from mmbloom.files.mapped import is_filter, stamp_at
 from mmbloom.files.publish import NewFile
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.format.checksums import check_piece, check_table
+from mmbloom.filters.sealing import next_generation
+from mmbloom.format.checksums import check_chunks, check_table
 from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES, SLOT_BYTES, SLOT_OFFSETS, STATUS
 from mmbloom.format.header import Header
 from mmbloom.format.status import pack_status
@@ -89,7 +90,7 @@ def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None 
     check_table(table, header, status, path)
     bits_set = 0
     for start, piece in _pieces(finished):
-        check_piece(piece, start // CHUNK_BYTES, table, header, path)
+        check_chunks(piece, table, header, path, first=start // CHUNK_BYTES)
         bits_set += popcount(piece)
         copy.write(header.payload_offset + start, piece)
         if progress is not None:
@@ -108,15 +109,6 @@ def write_generation(finished: UnmappedFile, copy: NewFile, generation: int) -> 
         page[offset : offset + SLOT_BYTES] = pack_status(status)
     Header.unpack(bytes(page), finished.path, finished.header.file_bytes)  # as it was when opened
     copy.write(0, page)
-
-
-def next_generation(path: str) -> int:
-    """Return one more than the generation of the filter at *path*, 1 if none can be read."""
-    try:
-        with MappedFile.open(path) as replaced:
-            return (replaced.status.generation + 1) % (1 << 64)
-    except (FormatError, OSError):
-        return 1
 
 
 def refuse_foreign(path: str) -> None:

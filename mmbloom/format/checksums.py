@@ -15,7 +15,7 @@ from mmbloom.errors import ChecksumError
 from mmbloom.format.fields import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from _typeshed import ReadableBuffer
 
@@ -68,7 +68,11 @@ def checksum_table(
     payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
 ) -> bytes:
     """Return the bytes of the table for *payload*, as they stand behind it in the file."""
-    checksums = list(iter_checksums(payload, progress=progress, num_threads=num_threads))
+    return pack_table(list(iter_checksums(payload, progress=progress, num_threads=num_threads)))
+
+
+def pack_table(checksums: Sequence[int]) -> bytes:
+    """Return the bytes of the table that holds *checksums*, those of each MiB in order."""
     return struct.pack(f"<{len(checksums)}Q", *checksums)
 
 
@@ -113,27 +117,38 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
             has changed.
     """
     check_table(table, header, status, path)
-    stored = struct.iter_unpack("<Q", table)
-    # Closed before an error leaves: its traceback would keep a view, and the map could not close.
-    checksums = iter_checksums(payload, progress=progress, num_threads=num_threads, page_in=page_in)
-    with closing(checksums) as computed:
-        for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True)):
-            if expected != found:
-                raise _changed(header, path, index, expected, found)
+    check_chunks(
+        payload, table, header, path, progress=progress, num_threads=num_threads, page_in=page_in
+    )
 
 
-def check_piece(
-    piece: ReadableBuffer, first_chunk: int, table: bytes, header: Header, path: str
+def check_chunks(  # noqa: PLR0913 - as check_payload()
+    part: ReadableBuffer,
+    table: bytes,
+    header: Header,
+    path: str,
+    *,
+    first: int = 0,
+    progress: Progress | None = None,
+    num_threads: int = 1,
+    page_in: PageIn | None = None,
 ) -> None:
-    """Compare a piece of the payload, whole MiBs from number *first_chunk* on, with its table.
+    """Compare a part of a sealed payload, whose first MiB is number *first*, with *table*.
+
+    Requires: check_table() has passed; the part ends with a whole MiB, or with the payload.
 
     Raises:
-        ChecksumError: naming the first MiB that has changed.
+        ChecksumError: as check_payload().
     """
-    for index, found in enumerate(iter_checksums(piece), first_chunk):
-        (expected,) = struct.unpack_from("<Q", table, 8 * index)
-        if expected != found:
-            raise _changed(header, path, index, expected, found)
+    end = first + -(-memoryview(part).nbytes // CHUNK_BYTES)
+    # A copy, not a view: iter_unpack() over a memoryview in a cycle crashes the garbage collector.
+    stored = struct.iter_unpack("<Q", table[8 * first : 8 * end])
+    # Closed before an error leaves: its traceback would keep a view, and the map could not close.
+    checksums = iter_checksums(part, progress=progress, num_threads=num_threads, page_in=page_in)
+    with closing(checksums) as computed:
+        for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True), first):
+            if expected != found:
+                raise _changed(header, path, index, expected, found)
 
 
 def _changed(header: Header, path: str, index: int, expected: int, found: int) -> ChecksumError:

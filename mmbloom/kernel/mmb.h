@@ -6,6 +6,7 @@
      hash.c       canonical bytes            -> 128-bit hashes
      bloom.c      hashes                     -> bits of a payload; layouts in classic.c and lines.c
      bits.c       whole payloads: counts, unions, fill
+     partition.c  hashes                     -> partitions by the top bits of hi
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
      guard.c      maps of files that are cut short meanwhile: the one exception to the next line
@@ -25,13 +26,19 @@
 #define MMB_LIKELY(condition) (condition)
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
+#define MMB_HAVE_SSE2 1 /* every such processor has it                              */
+#define MMB_HAVE_AVX2 1 /* the compiler has it: ask the processor before it is used */
+#endif
+
 typedef enum {
     MMB_OK = 0,
     MMB_NO_MEMORY,     /* scratch allocation failed; nothing was written                     */
     MMB_SURROGATE,     /* text holds a lone surrogate or no code point: neither has UTF-8    */
     MMB_HEX_ODD,       /* key form hex: an odd number of digits                              */
     MMB_HEX_DIGIT,     /* key form hex: a character that is no hexadecimal digit             */
-    MMB_FIELD_MISSING  /* a line has fewer fields than the one that was asked for            */
+    MMB_FIELD_MISSING, /* a line has fewer fields than the one that was asked for            */
+    MMB_BLANK_LINE     /* an empty line where none may be                                    */
 } mmb_status;
 
 /* How the code units of a view become canonical bytes. The three text encodings are CPython's own. */

@@ -9,7 +9,15 @@ documents them; tests/test_engines.py holds the two engines together byte for by
 from mmbloom.reference.core import BloomCore, FollowingCore
 from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
-from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
+from mmbloom.reference.keys import (
+    LinesBatch,
+    ObjectBatch,
+    OffsetsBatch,
+    RowsBatch,
+    count_lines,
+    select_lines,
+)
+from mmbloom.reference.partitions import Partitions, add_part, span
 from mmbloom.reference.payloads import (
     checksum64,
     line_histogram,
@@ -28,8 +36,11 @@ __all__ = [
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
+    "Partitions",
     "RowsBatch",
+    "add_part",
     "checksum64",
+    "count_lines",
     "guard_is_installed",
     "hash_batch",
     "hash_bytes",
@@ -43,6 +54,7 @@ __all__ = [
     "probes",
     "select_lines",
     "sort_unique",
+    "span",
     "sum_hashes",
 ]
 

@@ -160,7 +160,7 @@ class BloomCore:
         with self._mutex:
             payload = self._check_writable()
             try:
-                for key in HASH.iter_unpack(hashes):
+                for key in HASH.iter_unpack(bytes(hashes)):
                     if not self._contains_hash(*key):
                         if self._limit is not None and self._keys_added >= self._limit:
                             raise CapacityError(self._where(), self._limit, num_new)
@@ -187,7 +187,7 @@ class BloomCore:
             self._canary_hashes += ((key[0], key[1]),)
 
     def _pages_of(self, hashes: Buffer) -> list[int]:
-        pages = (probes(*self._geometry, *key) for key in HASH.iter_unpack(hashes))
+        pages = (probes(*self._geometry, *key) for key in HASH.iter_unpack(bytes(hashes)))
         return sorted({bit // PAGE_BITS for bits in pages for bit in bits})
 
     def _contains_hashes(self, hashes: Buffer, maybe: WriteableBuffer) -> None:
@@ -195,7 +195,7 @@ class BloomCore:
         num_keys = memoryview(hashes).nbytes // HASH.size
         if num_keys > len(answers):
             raise ValueError(f"maybe holds {len(answers)} answers for {num_keys} hashes")
-        for index, key in enumerate(HASH.iter_unpack(hashes)):
+        for index, key in enumerate(HASH.iter_unpack(bytes(hashes))):
             answers[index] = self._contains_hash(*key)
 
     def _contains_batch(self, batch: Batch, maybe: WriteableBuffer) -> int:
