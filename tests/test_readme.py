@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 COMMANDS = re.findall(r"^mmbloom (\w+)", README, re.MULTILINE)
+TESTS = re.findall(r"`(test_\w+)`", README)
 RATES = (0.01, 0.001, 0.0001, 0.00001)
 
 
@@ -60,6 +61,15 @@ def test_the_options_of_readme_exist(capsys: pytest.CaptureFixture[str]) -> None
         for word in words:
             if word.startswith("-") and word != "-":
                 assert word in page, (line, word)
+
+
+def test_every_test_that_readme_names_exists() -> None:
+    """What is said to be tested is tested."""
+    sources = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
+    found = set(re.findall(r"^def (test_\w+)", "\n".join(sources), re.MULTILINE))
+
+    assert len(TESTS) > 30
+    assert set(TESTS) <= found
 
 
 @pytest.mark.parametrize(("layout", "figures"), list(_layout_rows()))

@@ -169,7 +169,7 @@ class _Build:
         progress: Callable[[Progress], object] | None,
     ) -> None:
         if resources.resume and parameters.seed == "random":
-            hint = "The build that goes on must hash as the one before: choose a number"
+            hint = "a build that goes on must hash as the one before it"
             raise ParameterError("seed", "a number, with resume", parameters.seed, hint)
         # Once: the headers of the whole build have the same.
         self._parameters = parameters._replace(seed=chosen_seed(parameters.seed))

@@ -399,3 +399,13 @@ def test_jobs_and_memory_may_differ_from_those_of_the_build_before(
     resumed(tmp_path / "whole.mmb", lists, small_store)
 
     assert payload_of(target) == payload_of(tmp_path / "whole.mmb")
+
+
+def test_a_random_seed_and_resume_do_not_go_together(target: Path, lists: list[Path]) -> None:
+    """The build that goes on would hash otherwise; it is said before anything is read."""
+    with (
+        mmbloom.read_lists(lists) as opened,
+        pytest.raises(ParameterError, match="seed: expected a number, with resume"),
+    ):
+        mmbloom.build(target, opened, fpr=0.01, seed="random", resume=True)
+    assert names_in(target.parent) == []

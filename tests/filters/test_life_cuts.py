@@ -11,10 +11,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from filter_files import held_now, in_child, keys, sealed_file
+from filter_files import held_now, in_child, keys, sealed_file, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter, TruncatedError
+from mmbloom.files.mapped import MappedFile
 from mmbloom.filters import lookup
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ USES = {
     "union": lambda f: f | f,
     "comparison": lambda f: f == f,  # noqa: PLR0124 - both sides are read
     "approx_count": BloomFilter.approx_count,
+    "forecast": lambda f: f.forecast(10),
+    "audit": lambda f: mmbloom.audit(f, mmbloom.RandomKeys(100)),
+    "new keys": lambda f: mmbloom.NewKeys(f).take(MEMBERS),
     "preload": lambda f: f._storage.advise("preload"),
 }
 
@@ -79,7 +83,9 @@ def test_whatever_reads_much_notices_a_cut_before_it_touches_what_is_gone(
     assert in_child(act) == 0
 
 
-@pytest.mark.parametrize("name", ["a batch", "union", "comparison", "approx_count"])
+@pytest.mark.parametrize(
+    "name", ["a batch", "union", "comparison", "approx_count", "forecast", "audit", "new keys"]
+)
 def test_a_cut_during_a_pass_is_noticed_after_it(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +163,47 @@ def test_a_save_of_a_file_that_is_cut_meanwhile_publishes_nothing(
         monkeypatch.setattr(BloomFilter, "_checked_payload", cut_then)
         with pytest.raises(TruncatedError):
             reader.save(target)
+    assert not target.exists()
+
+
+def test_a_cut_of_the_other_filter_takes_no_key_away(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept in common is decided by a copy of the bits of the other, taken while whole."""
+    real = BloomFilter._clear_bits
+
+    def cut_then(self: BloomFilter, *arguments: object) -> None:
+        cut(path, path.stat().st_size - 50)
+        real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BloomFilter, "_clear_bits", cut_then)
+    with mmbloom.open(path) as reader, reader.copy() as kept:
+        kept.__iand__(reader)
+        assert kept.contains_many(MEMBERS).all()
+
+
+@pytest.mark.parametrize("length", [HALF, -50])
+@pytest.mark.parametrize("state", ["sealed", "writable"])
+def test_a_file_that_is_cut_while_it_is_merged_is_an_error(
+    path: Path, state: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut after the look at its length; nothing is published, as zeros would be in the union."""
+    if state == "writable":
+        path.unlink()
+        path = writable_file(path, NUM_KEYS, capacity=NUM_KEYS, layout="classic")
+    target = path.with_name("union.mmb")
+    real = MappedFile.check_length
+
+    def look_then_cut(self: MappedFile) -> None:
+        real(self)
+        cut(path, length if length > 0 else path.stat().st_size + length)
+
+    def act() -> None:
+        monkeypatch.setattr(MappedFile, "check_length", look_then_cut)
+        with pytest.raises(TruncatedError):
+            mmbloom.merge([path], target)
+
+    assert in_child(act) == 0
     assert not target.exists()
 
 

@@ -49,6 +49,8 @@ def test_every_mode_knows_the_facts_of_the_file(tmp_path: Path, layout: str, mod
         assert found.approx_count() == mapped.approx_count()
         assert found.fill_by_region(4) == mapped.fill_by_region(4)
         assert found.fill_ratio == mapped.fill_ratio
+        assert found.forecast(100) == mapped.forecast(100)
+        assert mmbloom.audit(found, keys(99, 500)) == mmbloom.audit(mapped, keys(99, 500))
         assert found.verify() == mapped.verify() > 0
         assert found == mapped
         assert mapped == found

@@ -192,3 +192,17 @@ def test_distinct_hashes_are_sorted_and_each_is_there_once(
     gathered.add(HASH.pack(1000, 0))
     assert len(gathered) == len(expected) + 1
     assert len(DistinctHashes()) == 0
+
+
+def test_new_keys_of_a_follower_are_those_of_one_file(tmp_path: Path) -> None:
+    """Else one key would be two, by the seeds of two files."""
+    path = tmp_path / "a.mmb"
+    mmbloom.build(path, keys(3), fpr=NEVER, seed=1).close()
+    with mmbloom.open(path, follow=0) as follower:
+        new = NewKeys(follower)
+        new.take(["absent"])
+        mmbloom.build(path, keys(4), fpr=NEVER, seed=2, if_exists="replace").close()
+        assert keys(4)[3] in follower
+        new.take(["absent"])
+
+        assert (follower.seed, len(new)) == (2, 1)

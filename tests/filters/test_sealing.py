@@ -11,6 +11,7 @@ import pytest
 
 import mmbloom
 from mmbloom import BloomFilter, CapacityError
+from mmbloom.files.publish import NewFile
 from mmbloom.filters import measure
 from mmbloom.filters.measure import BLOCK_BYTES
 from mmbloom.filters.parameters import header_for
@@ -19,7 +20,7 @@ from mmbloom.filters.sizing import Geometry
 from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from mmbloom.format.header import Header
@@ -193,3 +194,21 @@ def test_a_seal_and_a_save_store_the_same_rate(tmp_path: Path, layout: str) -> N
         with mmbloom.open(tmp_path / "saved.mmb") as saved:
             assert saved.expected_fpr() == made.expected_fpr() > 0
             assert saved._status.checksum_root == made._status.checksum_root
+
+
+def test_a_file_that_replaces_what_another_has_just_published_is_the_next_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generation is chosen while nobody else can take the path."""
+    path = tmp_path / "a.mmb"
+    mmbloom.build(path, ["first"], fpr=0.01).close()
+    real = NewFile.publish
+
+    def publish_after_another(new: NewFile, finish: Callable[[], object]) -> None:
+        monkeypatch.setattr(NewFile, "publish", real)
+        mmbloom.build(path, ["second"], fpr=0.01, if_exists="replace").close()
+        real(new, finish)
+
+    monkeypatch.setattr(NewFile, "publish", publish_after_another)
+    with mmbloom.build(path, ["third"], fpr=0.01, if_exists="replace") as built:
+        assert ("third" in built, built.generation) == (True, 3)
