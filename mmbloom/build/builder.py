@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from mmbloom.build.assemble import payload_pieces
 from mmbloom.build.budget import memory_budget, num_jobs
-from mmbloom.build.checkpoint import Checkpoint
+from mmbloom.build.checkpoint import Checkpoint, discard_stale
 from mmbloom.build.crew import Crew
-from mmbloom.build.direct import DIRECT_KEYS, DirectPayload, direct_memory_bytes
+from mmbloom.build.direct import DirectPayload, direct_memory_bytes
 from mmbloom.build.loading import Loader
 from mmbloom.build.progress import BuildReport, Reporter
 from mmbloom.build.reading import Reading
+from mmbloom.build.sources import KeyList
 from mmbloom.build.store import HashStore
 from mmbloom.errors import CapacityError, ParameterError
-from mmbloom.files.journal import Journal, remove_stale_journal
+from mmbloom.files.journal import Journal
 from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.spill import SpillFile
@@ -194,14 +195,18 @@ class _Build:
 
     def run(self, keys: object, nulls: Nulls) -> BuildReport:
         """Build from *keys*."""
+        if (
+            self._if_exists == "replace"
+            and isinstance(keys, KeyList)
+            and keys.reads_from(self._path)
+        ):
+            raise ParameterError("path", "a file that is none of the lists", self._path)
         # What would fail after hours is tried before the keys are read.
         is_sized = self._parameters.capacity is not None
         with NewFile(self._path, self._sample.file_bytes if is_sized else 1, self._if_exists):
             pass
         with ExitStack() as stack:
-            journal, checkpoint = self._checkpoint(stack, keys, nulls)
-            if journal is not None and checkpoint is not None:
-                stack.callback(_remove_without_state, journal, checkpoint)
+            checkpoint = self._checkpoint(stack, keys, nulls)
             crew = stack.enter_context(Crew(self._jobs))
             store = stack.enter_context(self._store(crew, checkpoint))
             direct = DirectPayload(self._sample, crew) if self._is_direct else None
@@ -209,32 +214,34 @@ class _Build:
                 keys, store, crew, self._reporter, direct=direct, checkpoint=checkpoint
             )
             reading.read(self._sample, nulls)
-            if direct is not None and reading.keys_read > DIRECT_KEYS:
+            if direct is not None and reading.is_direct:
                 status = self._write_direct(direct, reading.keys_read)
             else:
                 status = self._write_exact(Loader.of_store(store, crew), crew)
             report = self._report(reading, status, store.spilled_bytes)
             if checkpoint is not None:
                 checkpoint.state = None  # nobody has to go on from it
+        if checkpoint is None:
+            discard_stale(self._journal_path)
         return report
 
-    def _checkpoint(
-        self, stack: ExitStack, keys: object, nulls: Nulls
-    ) -> tuple[Journal | None, Checkpoint | None]:
+    def _checkpoint(self, stack: ExitStack, keys: object, nulls: Nulls) -> Checkpoint | None:
+        """Return the checkpoint to go on from, or to begin; one that stays without state goes."""
         if not self._resumes:
-            remove_stale_journal(self._journal_path)
-            return None, None
-        if not hasattr(keys, "signature"):
+            return None
+        if not isinstance(keys, KeyList):
             rule = "False: only lists opened by read_list() or read_lists() can be read again"
             raise ParameterError("resume", rule, found=True)
         signature = {
-            "keys": keys.signature(),
+            "lists": keys.signature(),
             "nulls": nulls,
             "target": os.path.abspath(self._path),
         }
         signature |= self._parameters._asdict()
         journal = stack.enter_context(Journal(self._journal_path))
-        return journal, Checkpoint(journal, signature)
+        checkpoint = Checkpoint(journal, signature)
+        stack.callback(checkpoint.discard_without_state)
+        return checkpoint
 
     def _store(self, crew: Crew, checkpoint: Checkpoint | None) -> HashStore:
         if checkpoint is not None:
@@ -325,9 +332,3 @@ class _Build:
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             seconds=self._reporter.end(),
         )
-
-
-def _remove_without_state(journal: Journal, checkpoint: Checkpoint) -> None:
-    """Take the journal away unless there is something in it to go on from."""
-    if checkpoint.state is None:
-        journal.remove()

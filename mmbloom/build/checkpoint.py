@@ -8,17 +8,18 @@ is another build, and refused.
 from __future__ import annotations
 
 import json
+import os
+import re
 from array import array
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 from mmbloom.build.runs import Run
 from mmbloom.build.store import NUM_PARTITIONS
 from mmbloom.engine import checksum64
-from mmbloom.errors import ParameterError, SpillError
+from mmbloom.errors import LockHeldError, ParameterError, SpillError
+from mmbloom.files.journal import Journal
 from mmbloom.files.spill import SpillFile
-
-if TYPE_CHECKING:
-    from mmbloom.files.journal import Journal
 
 _VERSION = 1  # of what is in the folder; a release reads only its own
 _STATE, _SPILL = "state", "spill"
@@ -76,6 +77,11 @@ class Checkpoint:
         }
         self._journal.save(_STATE, _with_checksum(json.dumps(saved).encode()))
 
+    def discard_without_state(self) -> None:
+        """Take all away unless there is something to go on from."""
+        if self.state is None:
+            _discard(self._journal)
+
     def _take_up(self, saved: bytes) -> None:
         found = json.loads(self._without_checksum(saved, "the checkpoint"))
         hint = f"without it the build begins anew, and drops what is kept in {self._journal.path}"
@@ -85,7 +91,7 @@ class Checkpoint:
             raise ParameterError("resume", rule, version, hint)
         for name, value in self._signature.items():
             before = found["signature"].get(name)
-            if before != value and name == "keys":
+            if before != value and name == "lists":
                 rule = "the lists of the build that was interrupted, unchanged, read the same way"
                 raise ParameterError("resume", rule, "other ones", hint)
             if before != value:
@@ -114,3 +120,17 @@ def _packed(run: Run) -> bytes:
 
 def _with_checksum(body: bytes) -> bytes:
     return body + checksum64(body).to_bytes(_CHECKSUM_BYTES, "little")
+
+
+def discard_stale(path: str) -> None:
+    """Take away what an interrupted build left in the folder at *path*; one in use stays."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        return
+    with suppress(LockHeldError, PermissionError), Journal(path) as journal:
+        _discard(journal)
+
+
+def _discard(journal: Journal) -> None:
+    """Remove the state first: without it, nothing else means anything."""
+    runs = [name for name in journal.names() if re.fullmatch(r"run-[0-9]+(\.tmp)?", name)]
+    journal.remove([_STATE, *runs, _SPILL])

@@ -7,6 +7,7 @@ it itself. So *jobs* threads run in all, and one job means no thread at all.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, cast
@@ -53,7 +54,7 @@ class Crew:
     """*jobs* threads, the caller's one among them; use it in a ``with`` block, from one thread."""
 
     def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
+        self.jobs, self._pid = jobs, os.getpid()
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[Any]] = deque()
 
@@ -88,6 +89,7 @@ class Crew:
         outcomes: deque[_Outcome[T]] = deque()
         try:
             for task in tasks:
+                self._check_process()
                 if task is None:
                     while outcomes:
                         yield outcomes.popleft().result()
@@ -112,6 +114,10 @@ class Crew:
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
         return sum(not future.done() for future in self._waiting)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:  # no thread came along, so results would never come
+            raise RuntimeError("a build goes on only in the process that began it, not in a fork")
 
     def _begin(self, task: Callable[[], T]) -> _Outcome[T]:
         # One task waits for each thread, so that none is idle while the next is fetched.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from mmbloom.build.quoting import end_of_well_quoted, record_pattern, torn_field_pattern
 from mmbloom.build.source import NEEDS_PYARROW, FileSource
 from mmbloom.errors import SourceError
-from mmbloom.keys.lines import Block, Blocks
+from mmbloom.keys.lines import UTF8_MARK, Block, Blocks
 from mmbloom.keys.records import records_of
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class Delimited(FileSource):
         wanted = names[self._column]
         try:
             table = csv.read_csv(
-                pa.BufferReader(data),
-                csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+                pa.BufferReader(_shielded(data)),
+                csv.ReadOptions(use_threads=False, block_size=len(data) + 4, column_names=names),
                 csv.ParseOptions(
                     delimiter=self._dialect.delimiter,
                     newlines_in_values=True,
@@ -249,7 +249,11 @@ def _fields_of(record: bytes, delimiter: str) -> list[str]:
     import csv
 
     text = record.decode(errors="surrogateescape")
-    return next(csv.reader([text], delimiter=delimiter, strict=False))
+    limit = csv.field_size_limit(len(text) + 1)
+    try:
+        return next(csv.reader([text], delimiter=delimiter, strict=False))
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _has(data: memoryview | bytes, what: bytes) -> bool:
@@ -259,6 +263,11 @@ def _has(data: memoryview | bytes, what: bytes) -> bool:
 def _ended(data: memoryview | bytes) -> memoryview | bytes:
     """Return *data* with the end of its last line, which a list may lack."""
     return data if data[-1:] == b"\n" else bytes(data) + b"\n"
+
+
+def _shielded(data: memoryview | bytes) -> memoryview | bytes:
+    """Return *data* such that pyarrow, which drops a mark at its start, drops none of a key."""
+    return UTF8_MARK + data if bytes(data[: len(UTF8_MARK)]) == UTF8_MARK else data
 
 
 def _joined(rest: bytes, block: Block) -> Block:

@@ -65,6 +65,11 @@ class Reading:
         """Keys so far, with repetitions."""
         return self.keys_before + self._store.keys_read
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether the keys are in the direct payload, or are to go there: all or none of them."""
+        return self._direct is not None and self.keys_read > DIRECT_KEYS
+
     def tally(self) -> Tally:
         """Return what was read of the list."""
         if self._list is None:
@@ -92,7 +97,7 @@ class Reading:
                 raise SourceError(f"no keys: {what}")
             hint = "A filter without keys is made with BloomFilter.create()"
             raise SourceError(f"no keys: the list is empty. {hint}")
-        if self._direct is not None and self.keys_read > DIRECT_KEYS:
+        if self.is_direct:
             self._make_room()
         elif self._store.spill is not None or self._checkpoint is not None:
             self._spill(is_last=True)
@@ -143,7 +148,8 @@ class Reading:
         self._bad.add_many(added.errors, added.num_bad)
 
     def _make_room(self) -> None:
-        if self._direct is None:
+        if self._direct is None or not self.is_direct:
+            self._direct = None  # full of fewer keys: what is spilled once stays out of the payload
             drop_repetitions(self._store, self._crew)
             if self._store.is_full:
                 self._spill(is_last=False)

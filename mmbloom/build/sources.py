@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.build.bad_lines import BadLines, OnError
 from mmbloom.build.formats import Format, ListOptions, open_source
-from mmbloom.errors import ParameterError
+from mmbloom.errors import ParameterError, SourceError
 from mmbloom.files.lists import STDIN
 from mmbloom.files.patterns import facts_of, matching
 
@@ -61,7 +61,7 @@ class KeyList:
         self._index = 0
         self._source = open_source(lists[0], options, bad)
         self._lines_before = self._text_before = self._done_before = 0
-        self._is_resumed = False
+        self._is_resumed = self._is_begun = False
         self._blocks = self._read()
 
     @property
@@ -121,12 +121,27 @@ class KeyList:
         files = [_signature_of(facts) for facts in self._lists]
         return [files, list(self._options), self.bad.policy]
 
+    def reads_from(self, path: str) -> bool:
+        """Tell whether the file at *path* is one of the lists, or in one of their folders."""
+        try:
+            found, folder = os.stat(path), os.stat(os.path.dirname(os.path.realpath(path)))
+        except OSError:
+            return False
+        own = (found.st_dev, found.st_ino), (folder.st_dev, folder.st_ino)
+        return any(facts.identity == own[facts.is_folder] for facts in self._lists)
+
     def __iter__(self) -> Iterator[KeyBlock]:
         """Return the iterator of blocks of keys."""
         return self._blocks
 
     def __key_pieces__(self) -> Iterator[Piece]:
-        """Yield the keys in pieces."""
+        """Yield the keys in pieces.
+
+        Raises:
+            SourceError: some were read before: they would be missing.
+        """
+        if self._is_begun:
+            raise SourceError(f"{self.name}: the list was read from before: open it again")
         for block in self._blocks:
             yield from block.__key_pieces__()
 
@@ -152,6 +167,7 @@ class KeyList:
         self.close()
 
     def _read(self) -> Iterator[KeyBlock]:
+        self._is_begun = True
         while True:
             yield from self._read_one()
             if self._index + 1 == len(self._lists):
@@ -299,4 +315,4 @@ def _signature_of(facts: FileFacts) -> list[Any]:
     if facts.path == STDIN or not facts.is_regular:
         rule = "files, which can be read again: a build from a pipe cannot be taken up"
         raise ParameterError("paths", rule, facts.path, "save the list to a file, or do not resume")
-    return [path, facts.size, facts.mtime_ns]
+    return [path, facts.size, *facts.times_ns, facts.identity[1]]

@@ -11,17 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmbloom.build.runs import SLICE_BYTES, SLICE_HASHES, Run, write_partitions
-from mmbloom.engine import ObjectBatch, Partitions, hash_batch
+from mmbloom.engine import ObjectBatch, Partitions, RowsBatch, hash_batch
 from mmbloom.errors import MemoryBudgetError
 from mmbloom.files.memory import map_memory
 from mmbloom.format.fields import HASH
+from mmbloom.keys.pieces import PIECE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from mmbloom.build.crew import Crew
-    from mmbloom.engine import LinesBatch, OffsetsBatch, RowsBatch
+    from mmbloom.engine import LinesBatch, OffsetsBatch
     from mmbloom.files.spill import SpillFile
     from mmbloom.keys.pieces import Piece
 
@@ -119,7 +120,10 @@ class HashStore:
         """
         for piece in pieces:
             batch = piece.batch
-            if isinstance(batch, ObjectBatch):  # Python objects need the GIL: hashed here
+            if isinstance(batch, ObjectBatch) or (
+                # Python objects need the GIL, and NumPy text is never cut: hashed here, as a whole.
+                isinstance(batch, RowsBatch) and len(batch) > PIECE_KEYS
+            ):
                 hashes = memoryview(hash_batch(batch, keying.seed, keying.key_form))
                 step = _ADDED_AT_ONCE * HASH.size
                 for start in range(0, len(hashes), step):

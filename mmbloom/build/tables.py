@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _PART_ROWS = 1 << 16
 _READ_BYTES = 1 << 20  # of a column at a time, whatever the size of a row group
 _SHOWN_ERRORS = 5
+_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class TableSource(FileSource):
@@ -86,7 +88,12 @@ class TableSource(FileSource):
         from pyarrow import parquet
 
         table = parquet.ParquetFile(self._raw, buffer_size=_READ_BYTES, pre_buffer=False)
-        name = table.schema_arrow.names[self._column(table.schema_arrow)]
+        names = table.schema_arrow.names
+        name = names[self._column(table.schema_arrow)]
+        if sum(other == name or other.partition(".")[0] == name for other in names) > 1 or (
+            "." in name and name.partition(".")[0] in names
+        ):  # Parquet finds columns by their names only
+            raise SourceError(f"{self.name}: more than one column is named {name!r}: rename one")
         total = max(table.metadata.num_rows, 1)
         done, groups = 0, list(range(table.metadata.num_row_groups))
         while groups and done + table.metadata.row_group(groups[0]).num_rows <= self._begin:
@@ -97,6 +104,8 @@ class TableSource(FileSource):
         for batch in table.iter_batches(_PART_ROWS, groups, columns=[name], use_threads=False):
             done += batch.num_rows
             yield batch.column(0), done / total
+        if done != table.metadata.num_rows:
+            raise self._cut_short(f"{done} of {table.metadata.num_rows} rows")
 
     def _arrow_arrays(self, pa: Any) -> Iterator[tuple[Any, float]]:  # noqa: ANN401 - a module
         column = self._column(pa.ipc.open_file(self._raw).schema)
@@ -108,10 +117,18 @@ class TableSource(FileSource):
 
     def _stream_arrays(self, pa: Any) -> Iterator[tuple[Any, float]]:  # noqa: ANN401 - a module
         column = self._column(pa.ipc.open_stream(self._raw).schema)
+        self._raw.seek(-len(_STREAM_END), os.SEEK_END)
+        if self._raw.read(len(_STREAM_END)) != _STREAM_END:
+            # The format allows to leave the mark out; then nothing tells a whole one from a part.
+            raise self._cut_short("no end mark. If it is whole, write it again as an Arrow file")
         self._raw.seek(0)
         options = pa.ipc.IpcReadOptions(included_fields=[column], use_threads=False)
         for batch in pa.ipc.open_stream(self._raw, options=options):
             yield batch.column(0), self._raw.tell() / max(self.total_bytes, 1)
+
+    def _cut_short(self, what: str) -> SourceError:
+        kind = self._file.table
+        return SourceError(f"{self.name}: the {kind} data was cut short: {what}")
 
     def _column(self, schema: Any) -> int:  # noqa: ANN401 - pa.Schema
         """Return the number of the column of keys, from 0."""

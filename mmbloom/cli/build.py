@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmbloom.build.progress import BuildReport, Progress
+    from mmbloom.build.sources import KeyList
     from mmbloom.cli.progress import Report
     from mmbloom.files.publish import IfExists
 
@@ -164,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
         stack.enter_context(force_is_an_option(arguments))
         stack.enter_context(hibp_is_an_option(arguments))
         lists = stack.enter_context(open_lists("mmbloom build", arguments.lists, arguments))
-        _refuse_own_list(arguments)
+        _refuse_own_list(lists, arguments.output)
         show = _shown(stack.enter_context(progress(quiet=arguments.quiet)))
         if_exists: IfExists = "replace" if arguments.force else "raise"
         try:
@@ -200,22 +200,12 @@ def _shown(report: Report) -> Callable[[Progress], object]:
     return show
 
 
-def _refuse_own_list(arguments: argparse.Namespace) -> None:
+def _refuse_own_list(lists: KeyList, path: str) -> None:
     """Refuse to replace a list by the filter of its keys: a slip that loses the list."""
-    try:
-        target = os.stat(arguments.output)
-    except OSError:
-        return
-    for path in arguments.lists:
-        try:
-            found = os.fstat(0) if path == "-" else os.stat(path)
-        except FileNotFoundError:  # a pattern, whose matches are not the filter: it is there
-            continue
-        if os.path.samestat(found, target):
-            raise CommandError(
-                f"{arguments.output}: one of the lists, which the filter would replace: choose "
-                "another --output"
-            )
+    if lists.reads_from(path):
+        raise CommandError(
+            f"{path}: one of the lists, which the filter would replace: choose another --output"
+        )
 
 
 def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:

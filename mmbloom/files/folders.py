@@ -58,7 +58,8 @@ class Folder:
         facts = sha256()
         for file in self.files:
             found = os.stat(file, dir_fd=self._fd)
-            facts.update(os.fsencode(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0"))
+            numbers = found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+            facts.update(os.fsencode(f"{file}\0{numbers}\0"))
         return facts.hexdigest()
 
     def close(self) -> None:

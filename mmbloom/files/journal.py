@@ -15,9 +15,11 @@ from mmbloom.errors import LockHeldError
 from mmbloom.files.locks import try_flock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
 _OWNER_ONLY = 0o700
+_UNFINISHED = ".tmp"
 
 
 class Journal:
@@ -33,12 +35,18 @@ class Journal:
             LockHeldError: another process is at work in it. OSError: it cannot be made.
         """
         self.path = path
-        with suppress(FileExistsError):
-            os.mkdir(path, _OWNER_ONLY)
-        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        if not try_flock(self._fd):
-            os.close(self._fd)
-            raise LockHeldError(path, path)
+        self._fd = -1
+        while self._fd < 0:
+            with suppress(FileExistsError):
+                os.mkdir(path, _OWNER_ONLY)
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if not try_flock(fd):
+                os.close(fd)
+                raise LockHeldError(path, path)
+            if _is_at(fd, path):
+                self._fd = fd
+            else:  # who had it before has removed it meanwhile: make another
+                os.close(fd)
 
     def file(self, name: str) -> str:
         """Return the path of a file in the folder."""
@@ -46,7 +54,7 @@ class Journal:
 
     def save(self, name: str, data: bytes) -> None:
         """Replace the file *name*, in one step. Raises: OSError, the old one is still there."""
-        temporary = self.file(name + ".tmp")
+        temporary = self.file(name + _UNFINISHED)
         try:
             with open(temporary, "wb") as file:
                 file.write(data)
@@ -66,11 +74,21 @@ class Journal:
         except FileNotFoundError:
             return None
 
-    def remove(self) -> None:
-        """Take the folder away, with all that is in it."""
-        from shutil import rmtree  # which loads the modules of all archives
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove the files *names*, in this order, then the folder if nothing else is in it."""
+        for name in names:
+            for each in (name, name + _UNFINISHED):
+                with suppress(FileNotFoundError):
+                    os.unlink(each, dir_fd=self._fd)
+        try:
+            os.rmdir(self.path)
+        except OSError as exc:
+            if exc.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+                raise
 
-        rmtree(self.path)
+    def names(self) -> list[str]:
+        """Return the names of the files that are there."""
+        return sorted(os.listdir(self._fd))
 
     def __enter__(self) -> Self:
         """Return the journal; leaving the block lets go of it."""
@@ -86,16 +104,9 @@ class Journal:
         os.close(self._fd)
 
 
-def remove_stale_journal(path: str) -> None:
-    """Take away the folder at *path* that a dead process left; one that is in use stays."""
-    if not os.path.isdir(path):
-        return
+def _is_at(fd: int, path: str) -> bool:
+    """Tell whether *path* still names the folder that is open."""
     try:
-        with Journal(path) as journal:
-            journal.remove()
-    except LockHeldError:
-        pass
-    except OSError as exc:
-        # Somebody else's, or a symbolic link: it stays.
-        if exc.errno not in {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR}:
-            raise
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False

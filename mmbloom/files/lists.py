@@ -272,6 +272,13 @@ class _Reader:
     def _note(self, num_bytes: int) -> None:
         self._has_ended = not num_bytes
         self.done_bytes += num_bytes
+        if self._has_ended and self.is_regular:
+            end = self._raw.tell()
+            if end < self.total_bytes:
+                raise SourceError(
+                    f"{self._name}: it was cut to {end} of its {self.total_bytes} bytes while it "
+                    "was read: read it again when it is whole"
+                )
 
     def would_wait(self) -> bool:
         """Tell whether the next read has nothing to return yet."""

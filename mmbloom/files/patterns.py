@@ -25,7 +25,7 @@ class FileFacts(NamedTuple):
     is_folder: bool
     is_regular: bool
     size: int
-    mtime_ns: int
+    times_ns: tuple[int, int]
     identity: tuple[int, int]
 
 
@@ -47,7 +47,7 @@ def facts_of(path: FilePath) -> FileFacts:
         stat.S_ISDIR(found.st_mode),
         is_regular,
         found.st_size if is_regular else 0,
-        found.st_mtime_ns,
+        (found.st_mtime_ns, found.st_ctime_ns),
         (found.st_dev, found.st_ino),
     )
 

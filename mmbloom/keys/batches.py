@@ -70,7 +70,9 @@ def _has_buffer(keys: object) -> bool:
 def _iterator_pieces(iterator: Iterable[object]) -> Iterator[Piece]:
     iterator = iter(iterator)
     first = 0
-    while chunk := list(islice(iterator, PIECE_KEYS)):
+    # Copied now: an iterator may yield one buffer again and again, with other bytes in it.
+    still = (bytes(key) if isinstance(key, (bytearray, memoryview)) else key for key in iterator)
+    while chunk := list(islice(still, PIECE_KEYS)):
         yield Piece(ObjectBatch(chunk, first), len(chunk))
         first += len(chunk)
 

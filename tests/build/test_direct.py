@@ -10,7 +10,7 @@ from build_steps import IS_KERNEL, build, keys, names_in, payload_of
 
 import mmbloom
 from mmbloom import CapacityError
-from mmbloom.build import builder, direct, reading
+from mmbloom.build import builder, direct, reading, store
 from mmbloom.engine import hash_key
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MANY = 20_000 if IS_KERNEL else 2000
 def few_keys_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let 1000 keys be as many as sorting is quick for."""
     monkeypatch.setattr(reading, "DIRECT_KEYS", 1000)
-    monkeypatch.setattr(builder, "DIRECT_KEYS", 1000)
 
 
 def four_sigma(geometry: Geometry, num_keys: int) -> float:
@@ -143,3 +142,19 @@ def test_keys_are_counted_one_by_one_wherever_that_is_quick_or_asked_for(
     report = build(tmp_path / "a.mmb", keys(count), **({"memory": MEMORY, "jobs": 1} | asked))
 
     assert report.is_exact is is_exact
+
+
+def test_a_store_that_is_full_of_few_keys_does_not_lose_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blank lines may seem to need all the room: what is put aside then is still counted."""
+    monkeypatch.setattr(reading, "DIRECT_KEYS", 10**6)
+    is_full = iter([True, False] * 10**6)
+    monkeypatch.setattr(store.HashStore, "is_full", property(lambda _: next(is_full)))
+    monkeypatch.setattr(store.HashStore, "_barrier_before", lambda _self, _num: iter([None]))
+
+    report = build(tmp_path / "a.mmb", iter(keys(3000)), capacity=4000, memory=MEMORY, jobs=1)
+
+    assert (report.keys_added, report.is_exact) == (3000, True)
+    with mmbloom.open(tmp_path / "a.mmb") as built:
+        assert built.contains_many(keys(3000)).all()

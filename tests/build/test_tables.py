@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,7 @@ def test_an_empty_table_has_no_keys(tmp_path: Path, write: Callable[[Path, Any],
 def test_a_table_that_was_cut_short_is_refused(
     tmp_path: Path, write: Callable[[Path, Any], None]
 ) -> None:
-    """At any length: never a shorter list. A stream may end where a batch does, as streams do."""
+    """At any length: never a shorter list."""
     write(tmp_path / "t", pa.table({"k": [str(i) for i in range(8)]}))
     whole = (tmp_path / "t").read_bytes()
 
@@ -208,10 +209,9 @@ def test_a_table_that_was_cut_short_is_refused(
             try:
                 keys = keys_of(found)
             except mmbloom.SourceError as exc:
-                assert "data is damaged" in str(exc)  # noqa: PT017 - one of two right outcomes
+                assert re.search("data (is damaged|was cut short)", str(exc))  # noqa: PT017
             else:
-                assert write is write_stream
-                assert keys == [b"%d" % i for i in range(len(keys))]
+                pytest.fail(f"{len(keys)} keys of 8")
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
@@ -243,3 +243,15 @@ def test_a_table_of_another_format_than_asked_for_is_named(tmp_path: Path) -> No
     (tmp_path / "t").write_text("a\n")
     with pytest.raises(mmbloom.SourceError, match="expected parquet data, found something else"):
         mmbloom.read_list(tmp_path / "t", format="parquet")
+
+
+def test_a_name_that_two_columns_have_is_refused(tmp_path: Path) -> None:
+    """Parquet finds columns by name: the wrong one would be read."""
+    table = pa.Table.from_arrays([pa.array(["a1"]), pa.array(["b1"])], names=["k", "k"])
+    write_parquet(tmp_path / "t", table)
+
+    with (
+        mmbloom.read_list(tmp_path / "t", column=2) as found,
+        pytest.raises(mmbloom.SourceError, match="more than one column is named 'k'"),
+    ):
+        keys_of(found)

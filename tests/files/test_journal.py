@@ -9,7 +9,8 @@ import pytest
 from file_steps import names_in
 
 from mmbloom.errors import LockHeldError
-from mmbloom.files.journal import Journal, remove_stale_journal
+from mmbloom.files import journal as journal_module
+from mmbloom.files.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,13 +36,23 @@ def test_what_is_saved_is_there_for_the_next(tmp_path: Path, path: str) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o700
 
 
-def test_removing_takes_everything(tmp_path: Path, path: str) -> None:
-    """Also what others have put there."""
+def test_removing_takes_what_is_named_and_the_folder(tmp_path: Path, path: str) -> None:
+    """In the order that is given: who is killed in between leaves what comes later."""
     with Journal(path) as journal:
         journal.save("state", b"one")
-        (tmp_path / ".a.resume" / "spill").write_bytes(b"x")
-        journal.remove()
+        (tmp_path / ".a.resume" / "spill.tmp").write_bytes(b"x")
+        assert journal.names() == ["spill.tmp", "state"]
+        journal.remove(["state", "never", "spill"])
     assert names_in(tmp_path) == []
+
+
+def test_removing_leaves_what_others_have_put_there(tmp_path: Path, path: str) -> None:
+    """A folder of that name may be somebody's."""
+    with Journal(path) as journal:
+        journal.save("state", b"one")
+        (tmp_path / ".a.resume" / "thesis").write_bytes(b"x")
+        journal.remove(["state"])
+    assert names_in(tmp_path / ".a.resume") == ["thesis"]
 
 
 def test_a_write_that_fails_keeps_what_was_there(
@@ -70,26 +81,20 @@ def test_one_at_a_time(path: str) -> None:
         pass
 
 
-def test_a_stale_folder_is_taken_away_and_one_in_use_is_not(tmp_path: Path, path: str) -> None:
-    """None at all is fine too."""
-    remove_stale_journal(path)
+def test_a_folder_that_was_removed_before_its_lock_was_taken_is_made_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two processes would hold two folders of one name."""
+    real, calls = journal_module.try_flock, []
+
+    def late(fd: int) -> bool:
+        calls.append(fd)
+        if len(calls) == 1:
+            os.rmdir(path)
+        return real(fd)
+
+    monkeypatch.setattr(journal_module, "try_flock", late)
     with Journal(path) as journal:
         journal.save("state", b"one")
-        remove_stale_journal(path)
         assert journal.load("state") == b"one"
-    remove_stale_journal(path)
-    assert names_in(tmp_path) == []
-
-
-def test_what_is_no_folder_of_ours_stays(tmp_path: Path, path: str) -> None:
-    """A file, or a link to somewhere else."""
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "file").write_bytes(b"precious")
-    os.symlink("precious", path)
-    remove_stale_journal(path)
-    os.unlink(path)
-    (tmp_path / ".a.resume").write_bytes(b"x")
-    remove_stale_journal(path)
-
-    assert (tmp_path / "precious" / "file").read_bytes() == b"precious"
-    assert names_in(tmp_path) == [".a.resume", "precious"]
+    assert len(calls) == 2
