@@ -314,6 +314,7 @@ class _Build:
         tally = reading.tally()
         return BuildReport(
             keys_read=reading.keys_read,
+            keys_resumed=reading.keys_before,
             keys_added=status.keys_added,
             is_exact=bool(status.flags & KEYS_EXACT),
             lines_read=tally.lines_read,

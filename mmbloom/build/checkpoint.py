@@ -78,13 +78,16 @@ class Checkpoint:
 
     def _take_up(self, saved: bytes) -> None:
         found = json.loads(self._without_checksum(saved, "the checkpoint"))
-        hint = f"build without resume, or take {self._journal.path} away"
+        hint = f"without it the build begins anew, and drops what is kept in {self._journal.path}"
         if found["version"] != _VERSION:
             rule = "the release that began this build"
             version = f"checkpoint version {found['version']}"
             raise ParameterError("resume", rule, version, hint)
         for name, value in self._signature.items():
             before = found["signature"].get(name)
+            if before != value and name == "keys":
+                rule = "the lists of the build that was interrupted, unchanged, read the same way"
+                raise ParameterError("resume", rule, "other ones", hint)
             if before != value:
                 rule = f"the {name} of the build that was interrupted, {before}"
                 raise ParameterError("resume", rule, value, hint)

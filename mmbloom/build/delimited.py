@@ -11,10 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from mmbloom.build.quoting import end_of_well_quoted, record_pattern
-from mmbloom.build.source import FileSource
+from mmbloom.build.quoting import end_of_well_quoted, record_pattern, torn_field_pattern
+from mmbloom.build.source import NEEDS_PYARROW, FileSource
 from mmbloom.errors import SourceError
-from mmbloom.keys.arrow import INSTALL
 from mmbloom.keys.lines import Block, Blocks
 from mmbloom.keys.records import records_of
 
@@ -47,6 +46,7 @@ class Delimited(FileSource):
         self._dialect, self._bad = dialect, bad
         self._comment = dialect.comment.encode() if dialect.comment else b""
         self._record = record_pattern(dialect.delimiter.encode(), self._comment)
+        self._torn_field = torn_field_pattern(dialect.delimiter.encode())
         self._blocks = Blocks(file, file.name)
         self._num_fields = self._column = 0  # known from the first record on
         self._begin = 0
@@ -78,13 +78,21 @@ class Delimited(FileSource):
                 yield _cut(block, end)
             if len(rest) > LONGEST_RECORD_BYTES:
                 raise self._unclosed(rest)
-        if rest:
-            self._bad.add(self._unclosed(rest))
+        if rest:  # whatever the policy: all records behind the quote would be lost
+            raise self._unclosed(rest)
 
     def _unclosed(self, rest: bytes) -> SourceError:
         line = self._blocks.lines_read - rest.count(b"\n") + (1 if rest.endswith(b"\n") else 0)
         return SourceError(
-            f"{self.name}, line {line}: a double quote opens a field and none ends it"
+            f"{self.name}, line {line}: a double quote opens a field and none ends it: whatever "
+            "is behind it would be lost. Mend that line"
+        )
+
+    def _torn(self, block: Block, start: int) -> SourceError:
+        line = block.first_line + bytes(block.data[:start]).count(b"\n")
+        return SourceError(
+            f"{self.name}, line {line}: a double quote opens a field over several lines, and text "
+            "follows the one that ends it: a quote too many has swallowed records. Mend that line"
         )
 
     def _end_of_records(self, block: Block) -> int:
@@ -100,6 +108,8 @@ class Delimited(FileSource):
         for match in self._record.finditer(_ended(block.data)):
             if match.start() != end:
                 break  # behind a quote that is not closed yet
+            if self._torn_field.search(match[0]):
+                raise self._torn(block, match.start())
             end = match.end()
         return min(end, len(block.data))
 
@@ -126,7 +136,7 @@ class Delimited(FileSource):
             import pyarrow as pa
             from pyarrow import csv
         except ModuleNotFoundError as exc:
-            raise SourceError(f"{self.name}: {INSTALL}") from exc
+            raise SourceError(f"{self.name}: {NEEDS_PYARROW}") from exc
         data = self._without_comments(block.data)
         rows = _RecordLines(self._record, data, block.first_line)
 

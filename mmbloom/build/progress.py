@@ -45,6 +45,7 @@ class BuildReport(NamedTuple):
 
     Attributes:
         keys_read: with repetitions.
+        keys_resumed: of these, read by the build that was interrupted before.
         keys_added: distinct keys; an estimate from the bits unless *is_exact*.
         is_exact: whether they were counted one by one.
         lines_read: lines, or rows of tables; 0 where the keys came from Python.
@@ -57,6 +58,7 @@ class BuildReport(NamedTuple):
     """
 
     keys_read: int
+    keys_resumed: int
     keys_added: int
     is_exact: bool
     lines_read: int

@@ -57,13 +57,13 @@ class Reading:
         self._behind: Any = None  # position behind the last piece that was handed on
         self._ahead_bad = 0  # bad lines found while reading the piece that waits
         self._ahead_shown: list[str] = []
-        self._keys_before = 0  # read by the build that was interrupted
+        self.keys_before = 0  # read by the build that was interrupted
         self._tally_before: list[int] | None = None  # of that build, if it had read all
 
     @property
     def keys_read(self) -> int:
         """Keys so far, with repetitions."""
-        return self._keys_before + self._store.keys_read
+        return self.keys_before + self._store.keys_read
 
     def tally(self) -> Tally:
         """Return what was read of the list."""
@@ -195,7 +195,7 @@ class Reading:
             return False
         runs = self._checkpoint.runs()
         self._store.restore(self._checkpoint.open_spill(), runs)
-        self._keys_before = state["keys_read"]
+        self.keys_before = state["keys_read"]
         self._bad.restore(state["num_bad"], state["first_bad"])
         if state["is_complete"]:
             self._tally_before = state["tally"]

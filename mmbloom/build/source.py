@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mmbloom.errors import SourceError
 from mmbloom.keys.lines import Blocks, Lines, lines_of
 
+NEEDS_PYARROW = "CSV, Parquet and Arrow files are read with pyarrow: install pyarrow beside mmbloom"
+_HAS_COLUMNS = re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.(gz|xz|zst|bz2))?", re.IGNORECASE)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -121,6 +124,8 @@ class TextSource(FileSource):
         super().__init__(file)
         self._form = form
         self._blocks = Blocks(file, file.name)
+        if not form.field and _HAS_COLUMNS.search(file.name):
+            self.note = f"{file.name}: whole lines are the keys; for one column of them name it"
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
         """Begin behind a *position*; plain text is not read for that."""

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.build.delimited import column_number
-from mmbloom.build.source import FileSource
+from mmbloom.build.source import NEEDS_PYARROW, FileSource
 from mmbloom.errors import SourceError
-from mmbloom.keys.arrow import INSTALL, has_canonical_bytes, key_records, plain_array
+from mmbloom.keys.arrow import has_canonical_bytes, key_records, plain_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class TableSource(FileSource):
         try:
             import pyarrow as pa
         except ModuleNotFoundError as exc:
-            raise SourceError(f"{self.name}: {INSTALL}") from exc
+            raise SourceError(f"{self.name}: {NEEDS_PYARROW}") from exc
         with self._damage_is_named(pa):
             if self._file.table == "Parquet":
                 yield from self._parquet_arrays()

@@ -8,7 +8,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output, streams
-from mmbloom.cli.failures import CommandError, force_is_an_option, hibp_is_an_option
+from mmbloom.cli.failures import (
+    CommandError,
+    force_is_an_option,
+    hibp_is_an_option,
+    show_bad_lines,
+)
 from mmbloom.cli.options import (
     UsageError,
     add_list_options,
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmbloom.build.progress import BuildReport, Progress
-    from mmbloom.build.sources import KeyList
     from mmbloom.cli.progress import Report
     from mmbloom.files.publish import IfExists
 
@@ -118,7 +122,8 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=size,
         metavar="SIZE",
-        help="memory to use, such as 512M or 8G (default: a quarter of what is free)",
+        help="memory to use, such as 512M or 8G, beside some 35M of Python itself (default: a "
+        "quarter of what is free)",
     )
     group.add_argument("--jobs", type=int, metavar="N", help="threads to use (default: one a core)")
     group.add_argument(
@@ -169,7 +174,11 @@ def run(arguments: argparse.Namespace) -> int:
         except CapacityError as exc:
             message = f"{exc.where}, and --capacity is {exc.capacity}: raise it, or leave it out"
             raise CommandError(message) from exc
-    _print_bad_lines(arguments, lists)
+        except KeyboardInterrupt:
+            if arguments.resume:
+                streams.complain("mmbloom build: what was read is kept: the same command goes on")
+            raise
+    show_bad_lines("mmbloom build", lists, arguments)
     _print_summary(arguments, report)
     return 0
 
@@ -189,13 +198,6 @@ def _shown(report: Report) -> Callable[[Progress], object]:
         report(state.phase, state.done, state.total, state.unit)
 
     return show
-
-
-def _print_bad_lines(arguments: argparse.Namespace, lists: KeyList) -> None:
-    """Show the first lines that were left out."""
-    if not arguments.quiet:
-        for message in lists.bad.first:
-            streams.complain(f"mmbloom build: left out: {output.printable(message)}")
 
 
 def _refuse_own_list(arguments: argparse.Namespace) -> None:
@@ -247,8 +249,10 @@ def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:
 
 def _read_text(report: BuildReport) -> str:
     count = output.count_text
+    resumed = f", {count(report.keys_resumed, 'key')} before" if report.keys_resumed else ""
     left_out = f", {count(report.bad_lines, 'bad one')} left out" if report.bad_lines else ""
-    return f"{output.size_text(report.bytes_read)}, {count(report.lines_read, 'line')}{left_out}"
+    lines = count(report.lines_read, "line")
+    return f"{output.size_text(report.bytes_read)}, {lines}{left_out}{resumed}"
 
 
 def _keys_text(report: BuildReport) -> str:

@@ -45,6 +45,9 @@ def show_bad_lines(prog: str, lists: KeyList, arguments: argparse.Namespace) -> 
     if not arguments.quiet:
         for message in lists.bad.first:
             streams.complain(f"{prog}: left out: {output.printable(message)}")
+        more = lists.bad.num_bad - len(lists.bad.first)
+        if lists.bad.first and more:
+            streams.complain(f"{prog}: left out: {output.count_text(more)} more")
 
 
 def refuse_hibp_of_text(arguments: argparse.Namespace, key_form: str) -> None:

@@ -160,7 +160,8 @@ def add_list_options(parser: argparse.ArgumentParser, *, on_error: bool = False)
         metavar="NAME|N",
         type=lambda text: int(text) if text.isdecimal() else text,
         help="which column of a table or field of an object is the key: its name, or a number from "
-        "1. Without it a table must have only one",
+        "1. Without it a table must have only one. Integers of a table are keys of 8 bytes, which "
+        "text does not find",
     )
     group.add_argument(
         "--no-header",
@@ -246,13 +247,26 @@ def _asked_for(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def suggest_hibp(prog: str, name: str, lines: bytes, arguments: argparse.Namespace) -> None:
-    """Say so if the first lines of a list, read whole, look like HASH:count.
+    """Say so if the keys of the first lines of a list, read whole, look like hexadecimal digests.
 
-    Such keys are never asked for: the answers would all be "definitely not".
+    As HASH:count they are never asked for; as text they are only found in the case that they have.
     """
-    if arguments.quiet or arguments.delimiter is not None:
+    if arguments.quiet:
         return
     words = lines[:_LOOKED_AT_BYTES].split()[:_LOOKED_AT_LINES]
-    if words and all(map(_HASH_COUNT.fullmatch, words)):
+    text = ""
+    if arguments.delimiter is None and words and all(map(_HASH_COUNT.fullmatch, words)):
         text = "the lines look like HASH:count; did you mean --hibp?"
+    elif _builds_text(arguments) and words and all(map(_HASH_COUNT.match, words)):
+        text = (
+            "the keys look like hexadecimal digests, and are taken as text, in the case that they "
+            "have; did you mean --hibp?"
+        )
+    if text:
         streams.complain(f"{prog}: note: {output.printable(name)}: {text}")
+
+
+def _builds_text(arguments: argparse.Namespace) -> bool:
+    """Tell whether the first field before a colon becomes a key as it is."""
+    is_first = arguments.delimiter == ":" and arguments.field in {None, 1}
+    return is_first and hasattr(arguments, "key_form")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from mmbloom.build.bad_lines import OnError
+
     Write = Callable[[str, bytes], Path]
 
 pytest.importorskip("pyarrow")
@@ -172,17 +174,28 @@ def test_a_column_that_is_not_there_is_answered_with_those_that_are(
 def test_a_quote_that_is_not_closed_does_not_swallow_the_list(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked for no further than a record can be long, and at the end it is a bad line."""
+    """It is looked for no further than a record can be long; nothing behind it is left out."""
     text = b'u,n\na,1\n"b,2\nc,3\n'
     says = "list.csv, line 3: a double quote opens a field and none ends it"
 
-    with mmbloom.read_list(write("list.csv", text), column="u", on_error="skip") as found:
-        assert keys_of(found) == [b"a"]
-        assert found.bad.first[0].endswith(says)
-    monkeypatch.setattr(delimited, "LONGEST_RECORD_BYTES", 5)
+    for _ in range(2):
+        with (
+            mmbloom.read_list(write("list.csv", text), column="u", on_error="skip") as found,
+            pytest.raises(mmbloom.SourceError, match=says),
+        ):
+            keys_of(found)
+        monkeypatch.setattr(delimited, "LONGEST_RECORD_BYTES", 5)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "count"])
+def test_a_quote_too_many_that_swallows_records_is_an_error(
+    write: Write, on_error: OnError
+) -> None:
+    """The next quote seems to end the field, but text follows it: keys would be lost unseen."""
+    text = b'n,u\n1,a\n2,"b\n3,c\n4,"d"\n5,e\n'
     with (
-        mmbloom.read_list(write("list.csv", text), column="u", on_error="skip") as found,
-        pytest.raises(mmbloom.SourceError, match=says),
+        mmbloom.read_list(write("list.csv", text), column="u", on_error=on_error) as found,
+        pytest.raises(mmbloom.SourceError, match=r"list.csv, line 3: .*quote too many"),
     ):
         keys_of(found)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("no_pause")
 NUM_BAD = 12
-HINT = "without resume"
+HINT = "without it the build begins anew"
 
 
 @pytest.fixture
@@ -183,8 +183,8 @@ def appended(lists: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("change", "asked", "name"),
     [
-        pytest.param(appended, {}, "keys", id="another-list"),
-        pytest.param(None, {"on_error": "count"}, "keys", id="on_error"),
+        pytest.param(appended, {}, "lists", id="another-list"),
+        pytest.param(None, {"on_error": "count"}, "lists", id="on_error"),
         pytest.param(None, {"fpr": 0.01}, "fpr", id="fpr"),
         pytest.param(None, {"capacity": 10**6}, "capacity", id="capacity"),
         pytest.param(None, {"layout": "page"}, "layout", id="layout"),
@@ -208,7 +208,9 @@ def test_another_build_is_not_gone_on_with(  # noqa: PLR0913, PLR0917 - fixtures
     if change is not None:
         change(lists)
 
-    with pytest.raises(ParameterError, match=f"(?s)resume.*the {name} of .*{HINT}"):
+    with pytest.raises(
+        ParameterError, match=f"(?s)resume.*the {name} of the build that was interrupted.*{HINT}"
+    ):
         resumed(target, lists, small_store, **asked)  # type: ignore[arg-type]
 
     assert names_in(folder_of(target)) == before
