@@ -25,6 +25,7 @@ from mmbloom.errors import (
     MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
+    NotInStoreError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
@@ -33,12 +34,16 @@ from mmbloom.errors import (
     TruncatedError,
     VersionError,
 )
+from mmbloom.files.digests import file_digest
+from mmbloom.files.guard import install_sigbus_guard
 from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.merging import UnionCount, merge, union_count
 from mmbloom.filters.newcomers import NewKeys
+from mmbloom.filters.publishing import publish
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
+from mmbloom.store import Store
 
 __all__ = [
     "ENGINE",
@@ -59,6 +64,7 @@ __all__ = [
     "MmbloomError",
     "NewKeys",
     "NoSpaceError",
+    "NotInStoreError",
     "ParameterError",
     "ParameterTypeError",
     "Progress",
@@ -66,16 +72,20 @@ __all__ = [
     "ReadOnlyError",
     "SourceError",
     "SpillError",
+    "Store",
     "TruncatedError",
     "UnionCount",
     "VersionError",
     "audit",
     "build",
+    "file_digest",
+    "install_sigbus_guard",
     "int_key",
     "merge",
     "open",
     "open_writable",
     "plan",
+    "publish",
     "read_list",
     "read_lists",
     "union_count",

@@ -135,6 +135,17 @@ cdef extern from "sort.h" nogil:
     mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)
 
 
+cdef extern from "guard.h" nogil:
+    ctypedef struct mmb_guard:
+        pass
+
+    int mmb_guard_install()
+    bint mmb_guard_is_installed()
+    mmb_guard *mmb_guard_watch(const void *start, size_t length, int fd)
+    void mmb_guard_forget(mmb_guard *guard)
+    int mmb_guard_is_whole(mmb_guard *guard)
+
+
 cdef extern from "partition.h" nogil:
     enum:
         MMB_CHUNK_HASHES

@@ -132,6 +132,25 @@ def page_halves(data: ReadableBuffer) -> tuple[int, int]:
 def payloads_equal(left: ReadableBuffer, right: ReadableBuffer) -> bool:
     """Return whether two payloads are the same bytes. Releases the GIL."""
 
+def install_guard() -> None:
+    """Take SIGBUS over, for the maps that a Guard watches; again: do nothing. Raises OSError; ParameterError without a kernel."""
+
+def guard_is_installed() -> bool:
+    """Return whether install_guard() has done it."""
+
+@disjoint_base
+class Guard:
+    """The record of one mapped file, so that reading what is gone gives zero bytes and a note of it, not a SIGBUS."""
+
+    def __new__(cls, mapped: ReadableBuffer, fd: int) -> Self:
+        """Watch *mapped*, a whole map of the file behind *fd*, which stays open until forget(). Raises OSError (EMFILE)."""
+
+    def forget(self) -> None:
+        """Stop, before the map is unmapped. May be called again."""
+
+    def is_whole(self) -> bool:
+        """Return whether every byte read before was in the file. Cost: one fstat."""
+
 @disjoint_base
 class Partitions:
     """Hashes in 2^bits partitions by the top bits of hi, in memory of a fixed size.
@@ -221,6 +240,19 @@ class BloomCore:
         Requires: layout, num_bits and num_probes as FORMAT.md allows them.
         """
 
+    def _watch(self, guard: Guard) -> None:
+        """Answer only while *guard* says that the payload is whole; else call _report_cut()."""
+
+    def _report_cut(self) -> None:
+        """Hook for subclasses: raise, as the payload is not what was mapped."""
+
+    def _take(self, other: BloomCore, payload: ReadableBuffer) -> bool:
+        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
+
+        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
+        nothing done: a batch of this very object is running, it is closed, or it can be added to.
+        """
+
     def _detach(self) -> None:
         """Stop answering. The payload is released now, or when the last running batch ends."""
 
@@ -279,3 +311,16 @@ class BloomCore:
 
     def _where(self) -> str:
         """Hook for subclasses: name the filter in error messages."""
+
+@disjoint_base
+class FollowingCore(BloomCore):
+    """A BloomCore that looks now and then, on look-ups, whether another file has its path."""
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look; to the tick of the system's clock, up to 10 ms."""
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after that time, not before."""
+
+    def _look_at_path(self) -> None:
+        """Hook for subclasses: called before a look-up of one key when it is time."""

@@ -7,9 +7,10 @@ their specification; _kernel.pyi documents them.
 
 What may run without the GIL: anything that reads exported buffers, or immutable keys to which a piece holds references.
 The parts: _kernel_keys.pxi (keys and batches), _kernel_bloom.pxi (one filter), _kernel_partition.pxi (hashes by the million, for
-building); here are hashes and whole payloads.
+building), _kernel_guard.pxi (files that are cut); here are hashes and whole payloads.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -18,7 +19,10 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport UINT32_MAX, UINT64_MAX
 from libc.string cimport memcmp, memset
+from posix.time cimport clock_gettime, timespec
 
+import errno
+import os
 import threading
 
 from mmbloom.errors import (
@@ -50,6 +54,9 @@ cdef extern from *:
     void mmb_prefetch(const void *address) nogil
     int mmb_text_is_ready(object text) except -1
 
+cdef extern from "<time.h>" nogil:
+    int CLOCK_MONOTONIC_COARSE
+
 ENGINE = "kernel"
 
 # Python objects are gathered under the GIL in pieces of this many keys; the rest of the work on a piece needs no GIL. Large
@@ -60,6 +67,7 @@ cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than gi
 
 
 include "_kernel_keys.pxi"
+include "_kernel_guard.pxi"
 include "_kernel_bloom.pxi"
 include "_kernel_partition.pxi"
 

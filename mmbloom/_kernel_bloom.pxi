@@ -9,6 +9,7 @@ cdef class BloomCore:
     """The probes of one filter over one payload. BloomFilter inherits from it, so that `key in f` is a C slot."""
 
     cdef mmb_bloom _bloom
+    cdef Guard _guard              # None, or what knows whether bytes of the payload were made up
     cdef mmb_keying _keying
     cdef uint8_t *_payload         # NULL before _attach and after _detach
     cdef Py_buffer _buffer
@@ -17,6 +18,7 @@ cdef class BloomCore:
     cdef bint _write_through       # every change goes to the file before the call returns
     cdef bint _adding              # a batch is setting bits without the GIL
     cdef bint _detached
+    cdef uint64_t _changes         # how often a payload was attached, taken or detached
     cdef int _pins                 # batches that read the payload without the GIL
     cdef uint64_t _keys_added
     cdef uint64_t _limit           # keys_added may not exceed it
@@ -64,9 +66,36 @@ cdef class BloomCore:
             self._dirty.groups = <uint8_t *>PyByteArray_AS_STRING(self._dirty_groups)
         self._holds_buffer = True
         self._detached = False
+        self._changes += 1
         self._payload = <uint8_t *>self._buffer.buf
 
+    def _take(self, BloomCore other not None, payload):
+        """Nothing here runs Python code or lets go of the GIL between the first change and the last."""
+        cdef Py_buffer old
+        cdef Py_buffer new
+        cdef Guard old_guard = self._guard  # so that it goes at the end, not in between
+        if self._payload == NULL or self._writable or self._pins != 0:
+            return False
+        PyObject_GetBuffer(payload, &new, PyBUF_SIMPLE)
+        if self._payload == NULL or self._pins != 0 or new.len < other._buffer.len:  # the buffer may have run Python code
+            PyBuffer_Release(&new)
+            return False
+        old = self._buffer
+        self._buffer = new
+        self._guard = other._guard
+        self._bloom = other._bloom
+        self._keying = other._keying
+        self._keys_added = other._keys_added
+        self._limit = other._limit
+        self._canaries = other._canaries
+        self._num_canaries = other._num_canaries
+        self._changes += 1
+        self._payload = <uint8_t *>self._buffer.buf
+        PyBuffer_Release(&old)
+        return True
+
     def _detach(self):
+        self._changes += 1
         self._payload = NULL
         self._detached = True
         self._release_if_idle()
@@ -75,6 +104,7 @@ cdef class BloomCore:
         """Give the payload back once nobody reads it any more: batches that run without the GIL finish first."""
         if self._detached and self._pins == 0 and self._holds_buffer:
             self._holds_buffer = False
+            self._guard = None
             PyBuffer_Release(&self._buffer)
             self._let_go()
         return 0
@@ -84,6 +114,18 @@ cdef class BloomCore:
             raise ClosedError(f"{self._where()} is closed")
         self._pins += 1
         return self._payload
+
+    def _watch(self, Guard guard):
+        self._guard = guard
+
+    cdef int _check_guard(self) except -1:
+        """After reading, before anybody is answered: raise if what was read was not in the file."""
+        if self._guard is not None and not self._guard.is_whole():
+            self._report_cut()
+        return 0
+
+    def _report_cut(self):
+        """Hook: raise, for the file is not what was mapped."""
 
     cdef int _unpin(self) except -1:
         self._pins -= 1
@@ -171,13 +213,7 @@ cdef class BloomCore:
     # -- one key ------------------------------------------------------------------------------------------------------
 
     def __contains__(self, key):
-        cdef mmb_hash digest
-        if self._payload == NULL:
-            raise ClosedError(f"{self._where()} is closed")
-        hash_one(key, &self._keying, &digest)
-        if self._payload == NULL:  # closed by the key itself, while it was turned into bytes
-            raise ClosedError(f"{self._where()} is closed")
-        return mmb_bloom_contains(&self._bloom, self._payload, digest)
+        return contains_one(self, key)
 
     def might_contain(self, key, /):
         return key in self
@@ -281,6 +317,7 @@ cdef class BloomCore:
         try:
             with nogil:
                 mmb_bloom_contains_many(&self._bloom, payload, <const mmb_hash *>&hashes[0], n, &maybe[0])
+            self._check_guard()
         finally:
             self._unpin()
 
@@ -301,12 +338,15 @@ cdef class BloomCore:
         payload = self._pin()
         try:
             if isinstance(batch, ObjectBatch):
-                return self._contains_objects(batch, payload, out)
+                count = self._contains_objects(batch, payload, out)
+                self._check_guard()
+                return count
             source = (<MemoryBatch?>batch)._source  # a copy: other threads may read the batch too
             with nogil:
                 status = mmb_contains_source(&self._bloom, payload, &self._keying, &source, out, room, &count)
             if status != MMB_OK:
                 raise key_error(status, batch.describe(count))
+            self._check_guard()
             return count
         finally:
             self._unpin()
@@ -372,3 +412,47 @@ cdef class BloomCore:
             finally:
                 self._adding = False
                 self._unpin()
+
+
+cdef inline bint contains_one(BloomCore core, object key) except -1:
+    cdef mmb_hash digest
+    cdef uint64_t changes
+    cdef bint maybe
+    while True:
+        changes = core._changes
+        if core._payload == NULL:
+            raise ClosedError(f"{core._where()} is closed")
+        hash_one(key, &core._keying, &digest)
+        if core._changes == changes:  # else a key that runs code to become bytes has closed or reloaded the filter
+            maybe = mmb_bloom_contains(&core._bloom, core._payload, digest)
+            if core._guard is not None and not maybe:  # zero bytes, the system's or the handler's, make no "maybe"
+                core._check_guard()
+            return maybe
+
+
+cdef inline double coarse_time() noexcept nogil:
+    """Seconds of the system's clock tick, some ms apart: asking costs a tenth of what the exact time does."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
+    return <double>now.tv_sec + 1e-9 * <double>now.tv_nsec
+
+
+@cython.auto_pickle(False)  # a filter says itself how it is pickled
+cdef class FollowingCore(BloomCore):
+    """A BloomCore that calls _look_at_path() before a look-up, once its time has come."""
+
+    cdef double _next_look
+
+    def __contains__(self, key):
+        if coarse_time() >= self._next_look:
+            self._look_at_path()
+        return contains_one(self, key)
+
+    def _is_due(self):
+        return coarse_time() >= self._next_look
+
+    def _rest(self, double seconds):
+        self._next_look = coarse_time() + seconds
+
+    def _look_at_path(self):
+        """Hook: look whether another file has the path."""

@@ -129,6 +129,17 @@ class IncompatibleError(MmbloomError, ValueError):
         return f"the filters differ in {self.field}: {values}. Neither was changed."
 
 
+class NotInStoreError(MmbloomError, KeyError):
+    """A store has no filter of this name, or no older generation of it."""
+
+    def __init__(self, folder: str, name: str, what: str) -> None:
+        super().__init__(folder, name, what)
+        self.folder, self.name, self.what = folder, name, what
+
+    def __str__(self) -> str:
+        return f"{self.folder}: no {self.what} named {self.name!r}: list(store) has all names"
+
+
 class SourceError(MmbloomError, ValueError):
     """A list of keys cannot be read as one: binary, empty, or compressed in an unknown way."""
 

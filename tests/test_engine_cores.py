@@ -452,3 +452,55 @@ def test_both_engines_set_the_same_bits_on_both_sides_of_2_to_the_32() -> None:
             assert answers == bytes([1]) * 300
             assert all(memory[bit >> 3] >> (bit & 7) & 1 for bit in bits)
             assert kernel.popcount(memory) == len(bits)
+
+
+@pytest.mark.parametrize("engine", [kernel, reference], ids=["kernel", "python"])
+def test_a_core_takes_over_another_filter_whole(engine: Any) -> None:  # noqa: ANN401 - a module
+    """Bits, sizes, seed, key form, counts and canaries; the old payload is free at once."""
+    old, new = bytearray(64), bytearray(4096)
+    core, other = engine.BloomCore(), engine.BloomCore()
+    both = {"write_through": False, "limit": None}
+    core._attach(old, LINE, 512, 4, 1, 0, writable=False, keys_added=1, **both)
+    other._attach(new, PAGE, 32768, 9, 2, 1, writable=True, keys_added=0, **both)
+    for number in range(3):
+        other.add(f"{number:08x}")
+
+    assert core._take(other, new)
+    old += b"no longer exported"
+    answers = [f"{number:08X}" in core for number in range(6)]
+    assert answers == [True, True, True, False, False, False]
+    assert (core.keys_added, core._canary_hashes) == (3, other._canary_hashes)
+    with pytest.raises(BufferError):
+        new += b"exported"
+    assert not other._take(core, new)  # it can be added to
+    core._detach()
+    assert not core._take(other, new)
+
+
+@pytest.mark.parametrize("engine", [kernel, reference], ids=["kernel", "python"])
+def test_a_following_core_calls_its_hook_when_it_is_time(engine: Any) -> None:  # noqa: ANN401
+    """Before the look-up of one key; not in between; and an error there is one of the look-up."""
+
+    class Following(engine.FollowingCore):  # type: ignore[misc]
+        seconds, calls = 0.0, 0
+
+        def _look_at_path(self) -> None:
+            self.calls += 1
+            self._rest(self.seconds)
+            if self.calls == 4:
+                raise ClosedError("gone")
+
+    core = Following()
+    core._attach(
+        bytearray(64), LINE, 512, 4, 1, 0, writable=True, write_through=False, keys_added=0,
+        limit=None,
+    )  # fmt: skip
+    core.add("ada")
+    assert (core._is_due(), "ada" in core, core.calls) == (True, True, 1)
+    assert (core.might_contain("bob"), core.calls) == (False, 2)
+    core.seconds = 3600
+    assert [key in core for key in ("ada", "ada", "bob")] == [True, True, False]
+    assert (core.calls, core._is_due()) == (3, False)
+    core._rest(0)
+    with pytest.raises(ClosedError, match="gone"):
+        _ = "ada" in core

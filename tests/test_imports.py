@@ -23,10 +23,11 @@ MAY_IMPORT = {
     "engine": {"errors", "reference", "_kernel"},
     "format": {"errors", "engine"},
     "keys": {"errors", "engine"},
-    "files": {"errors", "format"},
+    "files": {"errors", "engine", "format"},
     "filters": {"errors", "engine", "keys", "format", "files"},
     "build": {"errors", "engine", "keys", "format", "files", "filters"},
-    "mmbloom": {"errors", "engine", "keys", "filters", "build"},
+    "store": {"errors", "files", "filters"},
+    "mmbloom": {"errors", "engine", "keys", "files", "filters", "build", "store"},
     "cli": {"mmbloom", "errors", "build", "format", "files", "keys", "filters"},
     "__main__": {"cli"},
 }

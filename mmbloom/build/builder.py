@@ -29,7 +29,7 @@ from mmbloom.files.spill import SpillFile
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.estimates import estimate_keys
 from mmbloom.filters.measure import least_of
-from mmbloom.filters.parameters import content_uuid, creation_ns, header_for
+from mmbloom.filters.parameters import chosen_seed, content_uuid, creation_ns, header_for
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.filters.sizing import Geometry
 from mmbloom.format.fields import FINGERPRINT_KNOWN, KEYS_EXACT
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mmbloom.build.progress import Progress
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
+    from mmbloom.filters.parameters import Seed
     from mmbloom.filters.sealing import Measured
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Nulls
@@ -52,7 +53,7 @@ class Parameters(NamedTuple):
     fpr: float
     capacity: int | None = None
     layout: str = "auto"
-    seed: int = 0
+    seed: Seed = 0
     key_form: str = "raw"
     metadata: dict[str, Any] | None = None
 
@@ -77,7 +78,7 @@ def build(  # noqa: PLR0913 - what the header holds, what it may use, and the wa
     fpr: float,
     capacity: int | None = None,
     layout: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     nulls: Nulls = "raise",
@@ -103,7 +104,7 @@ def build(  # noqa: PLR0913 - what the header holds, what it may use, and the wa
             there are. With a number, more than 8 million keys that are read, and a filter that
             fits in *memory*, repetitions are not dropped: faster, and the count is an estimate.
         layout: as for BloomFilter.create().
-        seed: as for BloomFilter.create().
+        seed: as for BloomFilter.create(); a number with *resume*.
         key_form: as for BloomFilter.create().
         metadata: as for BloomFilter.create().
         nulls: "raise", or "skip" the nulls of Arrow data.
@@ -167,7 +168,12 @@ class _Build:
         if_exists: IfExists,
         progress: Callable[[Progress], object] | None,
     ) -> None:
-        self._path, self._parameters, self._if_exists = path_text(path), parameters, if_exists
+        if resources.resume and parameters.seed == "random":
+            hint = "The build that goes on must hash as the one before: choose a number"
+            raise ParameterError("seed", "a number, with resume", parameters.seed, hint)
+        # Once: the headers of the whole build have the same.
+        self._parameters = parameters._replace(seed=chosen_seed(parameters.seed))
+        self._path, self._if_exists = path_text(path), if_exists
         self._created_ns = creation_ns()
         self._sample = self._header(1)
         self._memory_bytes = memory_budget(resources.memory)

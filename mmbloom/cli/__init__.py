@@ -29,6 +29,8 @@ COMMANDS = {
     "plan": "compare layouts before building: size, probes, cost of a look-up",
     "merge": "unite filter files with equal parameters",
     "audit": "measure the false-positive rate with keys that are no members",
+    "publish": "make a finished file the next generation under a path",
+    "digest": "print the SHA-256 of filter files, to pin them",
     "demo": "build and check a generated list, and say what happened",
 }
 

@@ -17,6 +17,7 @@ from mmbloom.cli.options import (
     open_lists,
     rate,
     resolve_hibp,
+    seed,
     size,
 )
 from mmbloom.cli.progress import progress
@@ -83,7 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="classic, line, page or auto (the default; 'mmbloom plan' compares them)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the hash (default 0)"
+        "--seed",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="seed of the hash (default 0), or random: see README, 'Threat model'",
     )
     parser.add_argument(
         "--key-form",

@@ -84,6 +84,14 @@ def count(text: str) -> int:
         return int(number)
 
 
+def seed(text: str) -> int | str:
+    """Parse a seed: a number, or the word random. Both are checked where a filter is made."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 def rate(text: str) -> float:
     """Parse a false-positive rate. Its range is checked where a filter is made."""
     number = _float(text)

@@ -25,7 +25,8 @@ class Report(Protocol):
 # Work that is over sooner needs no bar, and importing rich would double it.
 _QUIET_SECONDS = 0.5
 _FULL = 1000  # a fixed total: rich forgets its samples when the total changes
-_UNITS = {"read": "bytes", "write": "bytes", "verify": "bytes"}  # of phases, if not keys
+# Of phases, if not keys.
+_UNITS = {"read": "bytes", "write": "bytes", "verify": "bytes", "copy": "bytes"}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from mmbloom.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Advice = Literal["normal", "random", "willneed", "preload"]
 ADVICES = ("normal", "random", "willneed", "preload")
@@ -65,10 +65,44 @@ def start_reading(file_map: mmap.mmap, offsets: Iterable[int]) -> None:
         file_map.madvise(mmap.MADV_WILLNEED, offset - lead, lead + PAGE_BYTES)
 
 
+def fault_in(file_map: mmap.mmap, start: int, num_bytes: int) -> None:
+    """Wait until these bytes are in memory and mapped, so that reading them faults no more.
+
+    Raises:
+        OSError: EFAULT where a touch would be a SIGBUS. A kernel before 5.14 cannot tell.
+    """
+    lead = start % mmap.PAGESIZE
+    if num_bytes > PAGE_BYTES:  # a map that is set to random would be read page by page
+        _start_reading_range(file_map, start - lead, lead + num_bytes)
+    try:
+        file_map.madvise(_MADV_POPULATE_READ, start - lead, lead + num_bytes)
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:
+            raise
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of the runs without a gap in ascending numbers."""
+    first = count = 0
+    for number in numbers:
+        if count and number == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = number, 1
+    if count:
+        yield first, count
+
+
 def _start_reading_all(file_map: mmap.mmap) -> None:
-    for start in range(0, len(file_map), _WILLNEED_PIECE_BYTES):
-        num_bytes = min(_WILLNEED_PIECE_BYTES, len(file_map) - start)
-        file_map.madvise(mmap.MADV_WILLNEED, start, num_bytes)
+    _start_reading_range(file_map, 0, len(file_map))
+
+
+def _start_reading_range(file_map: mmap.mmap, first: int, num_bytes: int) -> None:
+    end = first + num_bytes
+    for start in range(first, end, _WILLNEED_PIECE_BYTES):
+        file_map.madvise(mmap.MADV_WILLNEED, start, min(_WILLNEED_PIECE_BYTES, end - start))
 
 
 def _populate(file_map: mmap.mmap) -> None:

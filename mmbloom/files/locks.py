@@ -82,14 +82,57 @@ def writers_kept_out(path: str) -> Iterator[None]:
     Raises:
         LockHeldError: a writer has it open now.
     """
-    fd = _open_to_lock(path)
+    fd = _lock_in_place(path)
     try:
-        if fd >= 0 and not try_flock(fd):
-            raise LockHeldError(path, path + LOCK_SUFFIX)
         yield
     finally:
         if fd >= 0:
             os.close(fd)
+
+
+@contextmanager
+def folder_locked(folder: str) -> Iterator[None]:
+    """Wait until nobody else is in such a block for *folder*, and keep others out meanwhile.
+
+    By flock on the folder itself, which leaves no file. Where there is no such lock nobody waits.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        except OSError as exc:
+            if exc.errno not in _NO_FLOCK:
+                raise
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock_in_place(path: str) -> int:
+    """Return a locked descriptor of the file that *path* leads to, or -1 where nothing is to lock.
+
+    The file may be replaced between opening and locking; then a writer can open the new one.
+    """
+    while (fd := _open_to_lock(path)) >= 0:
+        keeps = False
+        try:
+            keeps = _lock(fd, path)
+        finally:
+            if not keeps:
+                os.close(fd)
+        if keeps:
+            break
+    return fd
+
+
+def _lock(fd: int, path: str) -> bool:
+    """Lock the file behind *fd*; return whether *path* still leads to it."""
+    if not try_flock(fd):
+        raise LockHeldError(path, path + LOCK_SUFFIX)
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _open_to_lock(path: str) -> int:

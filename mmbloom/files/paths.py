@@ -19,6 +19,7 @@ _FILE_TYPES = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
+    stat.S_IFLNK: "a symbolic link",
 }
 
 
@@ -43,7 +44,7 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
 
     Raises:
         OSError: FileNotFoundError, PermissionError, IsADirectoryError and the like.
-        FormatError: *path* is a FIFO, a socket or a device.
+        FormatError: *path* is a FIFO, a socket or a device; or, with O_NOFOLLOW, a symbolic link.
     """
     # O_NONBLOCK: opening a FIFO would wait for its other end, perhaps for ever. Regular files
     # ignore it.
@@ -52,6 +53,8 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
     except OSError as exc:
         if exc.errno == errno.ENXIO:  # a socket, or a device without a driver
             _refuse_type(path, os.stat(path).st_mode)
+        if exc.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
+            _refuse_type(path, stat.S_IFLNK)
         raise
     try:
         found = os.fstat(fd)

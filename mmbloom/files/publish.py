@@ -18,6 +18,7 @@ from mmbloom.files.paths import FilePath, path_text
 from mmbloom.files.space import raise_disk_error, reserve, write_all
 from mmbloom.files.temporary import (
     Temporary,
+    make_public,
     open_temporary,
     publish_new,
     publish_over,
@@ -25,6 +26,7 @@ from mmbloom.files.temporary import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from _typeshed import ReadableBuffer
@@ -42,6 +44,7 @@ class NewFile:
     Guarantee: at every moment, whoever is killed when, the path has what it had before or the
     complete file. Leaving the block without publish() leaves nothing behind.
     Durability: after publish() the file and its name survive power loss.
+    Secrecy: until publish() only the owner may open it; then its mode is 0666 without the umask.
     Sharing: of two that publish one new path, one wins and the other gets FileExistsError. With
     ``replace``, readers of the old file keep it, and a file that a writer has open is refused.
     Limits: ``replace`` replaces a symbolic link itself, not what it points to, and does not take
@@ -114,8 +117,17 @@ class NewFile:
             raise ParameterError("offset", rule, offset)
         write_all(self._temporary.fd, self.path, offset, *buffers)
 
-    def publish(self) -> None:
+    def rename(self, name: str) -> None:
+        """Choose another name in the same folder, before publish()."""
+        self._name = name
+        self.path = os.path.join(self._folder, name)
+
+    def publish(self, finish: Callable[[], object] | None = None) -> None:
         """Put everything on disk, then make it visible under the path. Call it once, last.
+
+        Args:
+            finish: for ``replace``, called while no writer can open the old file: it may write what
+                depends on that file, for instance the generation.
 
         Raises:
             FileExistsError: somebody else made the path meanwhile. Theirs stays, ours goes.
@@ -130,14 +142,18 @@ class NewFile:
             self._refuse_existing()  # a directory may have taken the name since
             # A writer that opened the old file before the rename would add to a file without name.
             with writers_kept_out(self.path):
+                if finish is not None:
+                    finish()
+                make_public(self._temporary)
                 publish_over(self._folder_fd, self._temporary, self._name)
         else:
+            make_public(self._temporary)
             try:
                 publish_new(self._folder_fd, self._temporary, self._name)
             except FileExistsError as exc:
                 raise FileExistsError(errno.EEXIST, _EXISTS, self.path) from exc
         self._temporary = self._temporary._replace(name="")
-        _sync_folder(self._folder_fd)
+        sync_folder(self._folder_fd)
 
     def _open_folder(self) -> int:
         try:
@@ -181,7 +197,8 @@ class NewFile:
                 os.close(fd)
 
 
-def _sync_folder(folder_fd: int) -> None:
+def sync_folder(folder_fd: int) -> None:
+    """Put the names of a folder on disk."""
     try:
         os.fsync(folder_fd)
     except OSError as exc:

@@ -51,7 +51,6 @@ class SpillFile:
         folder_fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             temporary = open_temporary(folder_fd, "mmbloom-spill")
-            os.fchmod(temporary.fd, _OWNER_ONLY)
             if temporary.name:  # a system without unnamed files: the name goes now, the file later
                 os.unlink(temporary.name, dir_fd=folder_fd)
         except OSError as exc:

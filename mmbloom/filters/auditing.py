@@ -138,7 +138,8 @@ def audit(
 
     Cost: as a batch of look-ups, and 32 bytes of memory a key.
     """
-    audited._open_payload()
+    audited._check_open()
+    audited = audited._steady()  # all answers are those of one file
     sigmas = _sigmas_of(confidence)
     gathered, num_keys = DistinctHashes(), 0
     for hashes in hashes_of(negatives, audited._header, nulls):

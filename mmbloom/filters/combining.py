@@ -40,7 +40,8 @@ def keys_of_union(left: FilterFacts, right: FilterFacts, union: memoryview) -> i
     """
     counts = left._count_now(), right._count_now()
     geometry = left.geometry
-    before = measure.approx_keys(geometry, left._open_payload())
+    with left._whole_payload() as payload:
+        before = measure.approx_keys(geometry, payload)
     after = measure.approx_keys(geometry, union)
     return bounded_count(left, counts, counts[0] + after - before, after)
 
@@ -70,6 +71,7 @@ def keys_of_intersection(left: FilterFacts, right: FilterFacts, common: memoryvi
     The share of the keys of *left* that its bits speak for. Cost: two passes over the payload.
     """
     geometry, mine = left.geometry, left._count_now()
-    before = measure.approx_keys(geometry, left._open_payload())
+    with left._whole_payload() as payload:
+        before = measure.approx_keys(geometry, payload)
     share = measure.approx_keys(geometry, common) / before if before else 0.0
     return min(round(mine * share), mine, right._count_now())

@@ -7,7 +7,8 @@ keys, sets and files.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ENGINE, BloomCore, popcount
 from mmbloom.errors import ClosedError, FormatError
@@ -18,7 +19,7 @@ from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
@@ -102,6 +103,11 @@ class FilterFacts(BloomCore):
         return self._header.uuid.hex()
 
     @property
+    def generation(self) -> int:
+        """How often a filter was published under this path: 1, and one more each time."""
+        return self._status.generation
+
+    @property
     def sealed(self) -> bool:
         """Whether the file is finished, with checksums. Such a file never changes."""
         return self._status.is_sealed
@@ -116,7 +122,8 @@ class FilterFacts(BloomCore):
     @property
     def fill_ratio(self) -> float:
         """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
-        return self._bits_set() / self.num_bits
+        steady = self._steady()
+        return steady._bits_set() / steady.num_bits
 
     def approx_count(self) -> int:
         """Estimate the distinct keys from the set bits.
@@ -124,17 +131,22 @@ class FilterFacts(BloomCore):
         Without a single zero bit the answer is a floor: more cannot be told.
         Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
-        return round(measure.approx_keys(self.geometry, self._open_payload()))
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return round(measure.approx_keys(whole.geometry, payload))
 
     def expected_fpr(self) -> float:
         """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
-        payload = self._open_payload()
-        if self.sealed:
-            return self._status.achieved_fpr
-        return measure.expected_fpr(self.geometry, payload)
+        steady = self._steady()
+        if steady.sealed:
+            steady._check_whole()
+            return steady._status.achieved_fpr
+        whole = steady._whole()
+        with whole._whole_payload() as payload:
+            return measure.expected_fpr(whole.geometry, payload)
 
     def forecast(self, num_new_keys: int) -> float:
         """Return the false-positive rate to expect once so many more keys are added.
@@ -148,10 +160,12 @@ class FilterFacts(BloomCore):
         Cost: one pass over the payload, up to 6 for layout page.
         Source and validity: ``forecasts.fpr_after``.
         """
-        payload = self._open_payload()
+        self._check_open()
         # As many as a filter can be made for, and none as well.
         number = check_capacity(num_new_keys, "num_new_keys", least=0)
-        return forecasts.fpr_after(self.geometry, payload, number)
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return forecasts.fpr_after(whole.geometry, payload, number)
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
@@ -159,29 +173,35 @@ class FilterFacts(BloomCore):
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
         """
-        payload = self._open_payload()
-        num_lines = len(payload) // LINE_BYTES
-        count = max(1, min(num_regions, num_lines))
-        edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
-        ends = [min(8 * edge, self.num_bits) for edge in edges]
-        return [
-            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
-            for i in range(count)
-        ]
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            num_lines = len(payload) // LINE_BYTES
+            count = max(1, min(num_regions, num_lines))
+            edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
+            ends = [min(8 * edge, whole.num_bits) for edge in edges]
+            return [
+                popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
+                for i in range(count)
+            ]
 
     def _bits_set(self) -> int:
-        payload = self._open_payload()
-        return self._status.bits_set if self.sealed else popcount(payload)
+        if self.sealed:
+            self._check_whole()
+            return self._status.bits_set
+        with self._whole()._whole_payload() as payload:
+            return popcount(payload)
 
     def _count_now(self) -> int:
         """Return keys_added; of a file that others may have added to since, not less than it has.
 
         Cost: one pass over the payload in that case, else none.
         """
-        payload = self._open_payload()
         if self.sealed or not isinstance(self._storage, MappedFile):
+            self._check_whole()
             return self.keys_added
-        return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
+        whole = self._whole()
+        with whole._whole_payload() as payload:
+            return max(whole.keys_added, measure.fewest_keys(whole.geometry, payload))
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -197,8 +217,11 @@ class FilterFacts(BloomCore):
         """
         from datetime import UTC, datetime  # takes as long to load as an open
 
-        self._open_payload()
+        self._check_open()
         self._read_status()
+        steady = self._steady()
+        if steady is not self:
+            return steady.info()
         header, status = self._header, self._status
         bits_set = self._bits_set()
         return {
@@ -249,32 +272,54 @@ class FilterFacts(BloomCore):
             FormatError: counts or canaries do not fit the payload.
             TruncatedError: the file was cut since it was opened.
 
-        Cost: two passes over the payload.
+        Cost: one pass over the payload.
         """
-        payload = self._open_payload()
-        if not isinstance(self._storage, MappedFile):
+        whole = self._whole()
+        if whole is not self:
+            return whole.verify(progress=progress, num_threads=num_threads)
+        storage = self._storage
+        if not isinstance(storage, MappedFile):
+            self._check_open()
             return 0  # the memory of this process
-        self._storage.check_length()  # before anything touches a part that may be gone
-        self._read_status()
-        self._check_canaries()
-        if not self.sealed:
-            return 0
-        path = self._storage.path
+        with self._whole_payload() as payload:
+            self._read_status()
+            self._check_canaries()
+            if not self.sealed:
+                return 0
+            num_threads = num_threads or len(os.sched_getaffinity(0))
+            self._check_payload(payload, storage, progress, num_threads)
+        return self._header.payload_bytes
+
+    def _check_payload(
+        self,
+        payload: memoryview,
+        storage: MappedFile,
+        progress: Progress | None,
+        num_threads: int,
+    ) -> None:
+        page_in, path = storage.pager(), storage.path
+        page_in(self._header.payload_bytes, len(storage.checksums))
+        counts: list[int] = []
+
+        def page_in_and_count(start: int, num_bytes: int) -> None:
+            page_in(start, num_bytes)
+            counts.append(popcount(payload[start : start + num_bytes]))
+
         check_payload(
             payload,
-            bytes(self._storage.checksums),
+            bytes(storage.checksums),
             self._header,
             self._status,
             path,
             progress=progress,
-            num_threads=num_threads or len(os.sched_getaffinity(0)),
+            num_threads=num_threads,
+            page_in=page_in_and_count,
         )
-        found = popcount(payload)
+        found = sum(counts)
         if found != self._status.bits_set:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
             counted = f"{found}, as counted"
             raise FormatError(path, "bits_set", offset, counted, self._status.bits_set)
-        return self._header.payload_bytes
 
     def _check_canaries(self) -> None:
         """Look up keys that are known to be in: proof that these probes read what was written."""
@@ -306,16 +351,57 @@ class FilterFacts(BloomCore):
 
     # -- the handle --------------------------------------------------------------------------------
 
-    def _open_payload(self) -> memoryview:
-        payload = self._payload  # first: another thread may close the filter between these lines
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(f"{self._where()} is closed")
+
+    def _open_payload(self) -> memoryview:
+        payload = self._payload  # first: another thread may close the filter between these lines
+        self._check_open()
         return payload
+
+    @contextmanager
+    def _whole_payload(self) -> Iterator[memoryview]:
+        """Lend the payload for a pass over it; that of a file only if it is all there throughout.
+
+        That is asked after the pass too: the system fills the last page of a file that was cut with
+        zero bytes, and keys that were in it would be lost without a word.
+        """
+        payload = self._open_payload()
+        storage = self._storage
+        self._check_length(storage)
+        try:
+            yield payload
+        finally:
+            self._check_length(storage)
+
+    def _check_whole(self) -> None:
+        """Raise unless this is open, and its file as long as it was."""
+        self._check_open()
+        self._check_length(self._storage)
+
+    def _check_length(self, storage: MappedFile | WritableFile | None) -> None:
+        if isinstance(storage, MappedFile):
+            with suppress(ClosedError):  # by another thread: what was found until then holds
+                storage.check_length()
+
+    def _report_cut(self) -> None:
+        if isinstance(self._storage, MappedFile):
+            self._storage.report_cut()
 
     def _checked_payload(self) -> memoryview:
         """Return the payload; that of a sealed file only if it is as it was sealed."""
-        self.verify()
-        return self._open_payload()
+        whole = self._whole()
+        whole.verify()
+        return whole._open_payload()
+
+    def _steady(self) -> Self:
+        """Return a handle in which no other file is ever swapped in, for what takes long."""
+        return self
+
+    def _whole(self) -> Self:
+        """Return a steady handle whose payload is all there."""
+        return self._steady()
 
     def _where(self) -> str:
         return self.path or "the filter in memory"

@@ -17,6 +17,7 @@ from mmbloom.engine import ENGINE, BloomCore
 from mmbloom.errors import IncompatibleError, ReadOnlyError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.memory import map_memory
+from mmbloom.files.reading import Reading
 from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.filters.facts import FilterFacts
@@ -27,6 +28,7 @@ from mmbloom.format.header import Header
 from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from mmbloom.files.paths import FilePath
@@ -104,6 +106,8 @@ class FilterHandle(FilterFacts):
             keys_added=keys_added,
             limit=None if header.overfill else header.capacity,
         )
+        if isinstance(storage, MappedFile) and storage.guard is not None:
+            self._watch(storage.guard)
         self._canary_hashes = status.canaries
         _OPEN[id(self)] = self
         return self
@@ -118,9 +122,12 @@ class FilterHandle(FilterFacts):
 
         Cost: one pass over the payload; of a sealed file, three.
         """
-        result = self._of_memory(fresh(self._header))
-        result._combine(self._checked_payload(), "or", self._count_now())
-        result._canary_hashes = result._found(self._canary_hashes)
+        whole = self._whole()
+        whole.verify()
+        result = whole._of_memory(fresh(whole._header))
+        with whole._whole_payload() as payload:
+            result._combine(payload, "or", whole._count_now())
+        result._canary_hashes = result._found(whole._canary_hashes)
         return result
 
     def save(self, path: FilePath, *, if_exists: IfExists = "raise") -> None:
@@ -135,17 +142,33 @@ class FilterHandle(FilterFacts):
 
         Cost: three passes over the payload, and unless sealed, memory for a copy of it.
         """
-        if self.sealed:
-            payload = self._checked_payload()
-            header = fresh(self._header)
-            facts = header, self._status
-            write_sealed(path, header, [payload], lambda _: facts, if_exists=if_exists)
+        whole = self._whole()
+        if whole.sealed:
+            payload, storage = whole._checked_payload(), whole._storage
+            facts = fresh(whole._header), whole._status
+            pieces = whole._pieces(payload, storage)
+            write_sealed(path, facts[0], pieces, lambda _: facts, if_exists=if_exists)
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
-        with self.copy() as still:
+        with whole.copy() as still:
             facts = still._header, still._status_now()
-            pieces = [still._open_payload()]
+            pieces = iter((still._open_payload(),))
             write_sealed(path, still._header, pieces, lambda _: facts, if_exists=if_exists)
+
+    def _pieces(
+        self, payload: memoryview, storage: MappedFile | WritableFile | None
+    ) -> Iterator[memoryview]:
+        """Yield the payload of a sealed filter, block by block; its file must be whole at the end.
+
+        Else the zeros that the system puts in place of what was cut would get sound checksums.
+        """
+        page_in = storage.pager() if isinstance(storage, MappedFile) else None
+        for start in range(0, len(payload), measure.BLOCK_BYTES):
+            block = payload[start : start + measure.BLOCK_BYTES]
+            if page_in is not None:
+                page_in(start, len(block))
+            yield block
+        self._check_length(storage)
 
     def flush(self) -> None:
         """Make all keys added so far, and their count, survive power loss.
@@ -156,7 +179,7 @@ class FilterHandle(FilterFacts):
             OSError: the disk failed; or ESTALE, another file has the path by now.
         """
         with self._mutex:
-            self._open_payload()
+            self._check_open()
             if isinstance(self._storage, WritableFile):
                 self._publish()  # what an earlier call could not write, too
                 self._storage.flush(self._status_now())
@@ -185,7 +208,7 @@ class FilterHandle(FilterFacts):
             status = sealed_status(self._status_now(), measured)
             storage.write(self._header.checksums_offset, table)
             storage.seal(status)
-        sealed = _open_same(storage.path, self.uuid)
+        sealed = open_same(storage.path, self.uuid, Reading())
         self.close()
         while self._payload is not _NO_PAYLOAD:
             time.sleep(_BATCH_PAUSE_SECONDS)
@@ -207,7 +230,8 @@ class FilterHandle(FilterFacts):
             status = None
             try:
                 self._publish()
-                status = self._status_now()
+                if isinstance(self._storage, WritableFile):
+                    status = self._status_now()
             finally:
                 self._detach()
                 self._close_storage(status)
@@ -248,7 +272,7 @@ class FilterHandle(FilterFacts):
 
     def __enter__(self) -> Self:
         """Return the filter; leaving the block closes it."""
-        self._open_payload()
+        self._check_open()
         return self
 
     def __exit__(
@@ -269,15 +293,13 @@ class FilterHandle(FilterFacts):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a reader as path and UUID, a filter in memory as its bytes; a writer cannot be."""
+        """Pickle a filter in memory as its bytes; a writer cannot be. For readers see reloading."""
         payload = self._open_payload()
-        if self._storage is None:
-            page = self._header.pack(self._status_now())
-            return _unpickle_memory, (type(self), page, bytes(payload))
-        if isinstance(self._storage, WritableFile):
+        if self._storage is not None:
             message = f"{self._where()}: a writer cannot be pickled: pickle mmbloom.open(path)"
             raise ReadOnlyError(message)
-        return _unpickle_file, (type(self), self._absolute_path, self.uuid)
+        page = self._header.pack(self._status_now())
+        return _unpickle_memory, (type(self), page, bytes(payload))
 
     def _where(self) -> str:
         where = super()._where()
@@ -303,18 +325,14 @@ class FilterHandle(FilterFacts):
             self._close_storage(None)
 
 
-def _open_same(path: str, uuid: str) -> MappedFile:
+def open_same(path: str, uuid: str, reading: Reading) -> MappedFile:
     """Open the file at *path* if it is still the one with that UUID."""
-    found = MappedFile.open(path)
+    found = reading.open(path)
     found_uuid = found.header.uuid.hex()
     if found_uuid != uuid:
         found.close()
         raise IncompatibleError("uuid", f"{uuid}, which it had", f"{found_uuid}, now at {path}")
     return found
-
-
-def _unpickle_file(kind: type[FilterHandle], path: str, uuid: str) -> FilterHandle:
-    return kind._of_file(_open_same(path, uuid))
 
 
 def _unpickle_memory(kind: type[FilterHandle], page: bytes, payload: bytes) -> FilterHandle:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import BloomCore, hash_batch
-from mmbloom.errors import ParameterError
+from mmbloom.errors import ClosedError, ParameterError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.format.fields import HASH
 
@@ -93,11 +93,15 @@ def _answer(
 
     answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
     view = answers.view(np.uint8).data
+    if isinstance(storage, MappedFile):
+        _check_length(storage)  # a touch of what is gone would kill the process
     large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
     if large and isinstance(storage, MappedFile) and _is_cold(storage):
         count = _answer_cold(core, header, storage, piece.batch, view)
     else:
         count = core._contains_batch(piece.batch, view)
+    if isinstance(storage, MappedFile):
+        _check_length(storage)  # the last page of a file that was cut is filled up with zeros
     if piece.valid is None:
         return count
     part[:] = False
@@ -105,7 +109,16 @@ def _answer(
     return piece.num_rows
 
 
+def _check_length(storage: MappedFile) -> None:
+    try:
+        storage.check_length()
+    except ClosedError:  # by another thread: the payload stays until this batch is over
+        return
+
+
 def _is_cold(storage: MappedFile) -> bool:
+    if storage.mode != "map":
+        return False  # what is asked ahead there, if anything, is its own business
     from mmbloom.files.residency import is_cold  # needs ctypes, which takes long to load
 
     return is_cold(storage)
@@ -131,13 +144,16 @@ def answer_hashes(
     view: memoryview,
 ) -> None:
     """Write one byte 0 or 1 a hash to *view*, reading ahead where the file is cold."""
+    if not isinstance(storage, MappedFile):
+        core._contains_hashes(hashes, view)
+        return
+    _check_length(storage)  # as _answer()
     many = len(hashes) >= _FEWEST_KEYS * HASH.size
-    if many and isinstance(storage, MappedFile):
-        large = storage.header.payload_bytes >= _SMALLEST_BYTES
-        if large and _is_cold(storage):
-            _answer_cold_hashes(core, storage, hashes, view)
-            return
-    core._contains_hashes(hashes, view)
+    if many and storage.header.payload_bytes >= _SMALLEST_BYTES and _is_cold(storage):
+        _answer_cold_hashes(core, storage, hashes, view)
+    else:
+        core._contains_hashes(hashes, view)
+    _check_length(storage)
 
 
 def _answer_cold_hashes(
@@ -145,5 +161,7 @@ def _answer_cold_hashes(
 ) -> None:
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
-        storage.start_reading(core._pages_of(some))
+        pages = core._pages_of(some)
+        storage.start_reading(pages)
+        storage.page_in_pages(pages)  # waits as a touch would, but for an error instead of a signal
         core._contains_hashes(some, view[first : first + _COLD_KEYS])

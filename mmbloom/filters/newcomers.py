@@ -27,8 +27,11 @@ class NewKeys:
     """
 
     def __init__(self, target: BloomFilter) -> None:
-        """Begin with none; *target* may be open read-only, for a forecast."""
-        self._target = target
+        """Begin with none; *target* may be open read-only, for a forecast.
+
+        Of a reader that follows its path, the file that it has now is the target.
+        """
+        self._target = target._steady()
         self._hashes = DistinctHashes()
 
     def take(
@@ -51,7 +54,7 @@ class NewKeys:
         import numpy as np
 
         target, num_keys = self._target, 0
-        target._open_payload()
+        target._check_open()
         for hashes in hashes_of(keys, target._header, nulls):
             count = len(hashes) // HASH.size
             maybe = np.empty(count, np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.filters.sizing import check_capacity, check_fpr, plan
@@ -17,12 +17,28 @@ if TYPE_CHECKING:
 _LAST_EPOCH = (1 << 63) // 10**9 - 1  # nanoseconds in 64 bits: as far as the year 2262
 
 
+Seed = int | Literal["random"]
+
+
+def chosen_seed(seed: Seed) -> int:
+    """Return *seed*, or 64 bits from the system's randomness for "random".
+
+    Raises:
+        ParameterError: another word. Numbers are checked where they get into a header.
+    """
+    if not isinstance(seed, str):
+        return seed
+    if seed != "random":
+        raise ParameterError("seed", "0 to 2**64 - 1, or 'random'", seed)
+    return int.from_bytes(os.urandom(8), "little")
+
+
 def header_for(  # noqa: PLR0913 - what the header holds
     *,
     capacity: int,
     fpr: float,
     layout: str = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
@@ -46,7 +62,7 @@ def header_for(  # noqa: PLR0913 - what the header holds
         fpr=fpr,
         uuid=os.urandom(16),
         created_unix_ns=time.time_ns(),
-        seed=seed,
+        seed=chosen_seed(seed),
         key_form=key_form,
         metadata=metadata,
         overfill=overfill,

@@ -84,11 +84,26 @@ def write_sealed(  # noqa: PLR0913 - a file has these parts
         blocks = _recut(pieces, header.payload_bytes)
         measured, table = _sum(geometry, _write(new, header, blocks, progress))
         final, status = finish(measured)
-        sealed = sealed_status(status, measured)._replace(generation=_generation(path, if_exists))
+        sealed = sealed_status(status, measured)._replace(generation=1)
         new.write(header.checksums_offset, table)
         new.write(0, final.pack(sealed))
-        new.publish()
+
+        def number() -> None:  # while nobody else can replace the same file
+            nonlocal sealed
+            sealed = sealed._replace(generation=next_generation(path))
+            new.write(0, final.pack(sealed))
+
+        new.publish(number)
     return sealed
+
+
+def next_generation(path: FilePath) -> int:
+    """Return one more than the generation of the filter at *path*, 1 if none can be read."""
+    try:
+        with MappedFile.open(path) as replaced:
+            return (replaced.status.generation + 1) % (1 << 64)
+    except (FormatError, OSError):
+        return 1
 
 
 def sealed_status(status: Status, measured: Measured) -> Status:
@@ -206,14 +221,3 @@ def _recut(pieces: Iterable[ReadableBuffer], num_bytes: int) -> Iterator[memoryv
         raise ValueError(f"pieces of {done} bytes, for a payload of {num_bytes}")
     if num_staged:
         yield staged[:num_staged]
-
-
-def _generation(path: FilePath, if_exists: IfExists) -> int:
-    """Return 1, or one more than that of the filter that is to be replaced."""
-    if if_exists == "replace":
-        try:
-            with MappedFile.open(path) as replaced:
-                return (replaced.status.generation + 1) % (1 << 64)
-        except (FormatError, OSError):
-            pass  # no filter there, or none that anybody could go on from
-    return 1

@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from mmbloom.format.status import Status
 
     Progress = Callable[[int, int], object]
+    PageIn = Callable[[int, int], object]
 
 # Chunks in flight a thread: enough that none waits for the slowest, few enough to bound the queue.
 _CHUNKS_PER_THREAD = 8
 
 
 def iter_checksums(
-    payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
+    payload: ReadableBuffer,
+    *,
+    progress: Progress | None = None,
+    num_threads: int = 1,
+    page_in: PageIn | None = None,
 ) -> Generator[int, None, None]:
     """Yield the checksum of each MiB of *payload*, in order; the last chunk may be shorter.
 
@@ -38,6 +43,8 @@ def iter_checksums(
         progress: called as ``progress(done_bytes, total_bytes)`` after each chunk, in the calling
             thread.
         num_threads: chunks hashed at once; worth it where the engine releases the GIL.
+        page_in: called as ``page_in(start, num_bytes)`` before a chunk is read, in the thread that
+            reads it.
 
     Cost: one pass over the payload.
     """
@@ -46,6 +53,8 @@ def iter_checksums(
 
         def checksum_at(start: int) -> int:
             with view[start : start + CHUNK_BYTES] as chunk:
+                if page_in is not None:
+                    page_in(start, len(chunk))
                 return checksum64(chunk)
 
         starts = range(0, total, CHUNK_BYTES)
@@ -96,17 +105,21 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
     *,
     progress: Progress | None = None,
     num_threads: int = 1,
+    page_in: PageIn | None = None,
 ) -> None:
     """Compare a sealed file's payload with its table, and the table with its root.
 
-    Requires: *status* is SEALED; payload and table have the sizes that *header* says.
+    Requires: *status* is SEALED; payload and table have the sizes that *header* says. *page_in* is
+    that of iter_checksums().
 
     Raises:
         ChecksumError: ``field`` is "checksums", or "payload" with the offset of the first MiB that
             has changed.
     """
     check_table(table, header, status, path)
-    check_chunks(payload, table, header, path, progress=progress, num_threads=num_threads)
+    check_chunks(
+        payload, table, header, path, progress=progress, num_threads=num_threads, page_in=page_in
+    )
 
 
 def check_chunks(  # noqa: PLR0913 - as check_payload()
@@ -118,6 +131,7 @@ def check_chunks(  # noqa: PLR0913 - as check_payload()
     first: int = 0,
     progress: Progress | None = None,
     num_threads: int = 1,
+    page_in: PageIn | None = None,
 ) -> None:
     """Compare a part of a sealed payload, whose first MiB is number *first*, with *table*.
 
@@ -130,7 +144,8 @@ def check_chunks(  # noqa: PLR0913 - as check_payload()
     # A copy, not a view: iter_unpack() over a memoryview in a cycle crashes the garbage collector.
     stored = struct.iter_unpack("<Q", table[8 * first : 8 * end])
     # Closed before an error leaves: its traceback would keep a view, and the map could not close.
-    with closing(iter_checksums(part, progress=progress, num_threads=num_threads)) as computed:
+    checksums = iter_checksums(part, progress=progress, num_threads=num_threads, page_in=page_in)
+    with closing(checksums) as computed:
         for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True), first):
             if expected != found:
                 raise _changed(header, path, index, expected, found)

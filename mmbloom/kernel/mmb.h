@@ -9,6 +9,7 @@
      partition.c  hashes                     -> partitions by the top bits of hi
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
+     guard.c      maps of files that are cut short meanwhile: the one exception to the next line
    No Python, no I/O, no globals. Allocation only where a status can report that it failed.
    MMB_PORTABLE leaves out what only some processors have: tests/kernel compiles both. */
 #ifndef MMB_H

@@ -6,7 +6,8 @@ takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``prob
 documents them; tests/test_engines.py holds the two engines together byte for byte.
 """
 
-from mmbloom.reference.core import BloomCore
+from mmbloom.reference.core import BloomCore, FollowingCore
+from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import (
     LinesBatch,
@@ -30,6 +31,8 @@ from mmbloom.reference.probes import probes
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "FollowingCore",
+    "Guard",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
@@ -38,9 +41,11 @@ __all__ = [
     "add_part",
     "checksum64",
     "count_lines",
+    "guard_is_installed",
     "hash_batch",
     "hash_bytes",
     "hash_key",
+    "install_guard",
     "line_histogram",
     "page_fill",
     "page_halves",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import CapacityError, ClosedError, ReadOnlyError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
     from _typeshed import WriteableBuffer
 
+    from mmbloom.reference.guard import Guard
     from mmbloom.reference.keys import Batch
 
 MAX_CANARIES = 8
@@ -54,6 +56,18 @@ class BloomCore:
         self._canary_hashes: tuple[tuple[int, int], ...] = ()
         self._bits = view
 
+    def _take(self, other: BloomCore, payload: Buffer) -> bool:
+        """Answer as *other* does from now on."""
+        with self._mutex:
+            if self._bits is None or self._writable:
+                return False
+            old, self._bits = self._bits, memoryview(payload).cast("B")
+            self._geometry, self._seed = other._geometry, other._seed
+            self._key_form, self._keys_added = other._key_form, other._keys_added
+            self._limit, self._canary_hashes = other._limit, other._canary_hashes
+            old.release()
+            return True
+
     def _detach(self) -> None:
         with self._mutex:
             if self._bits is None:
@@ -69,6 +83,12 @@ class BloomCore:
 
     def _where(self) -> str:
         return "the filter"
+
+    def _watch(self, guard: Guard) -> None:
+        """Do nothing: there is no guard in this engine."""
+
+    def _report_cut(self) -> None:
+        """Raise, as the payload is not what was mapped: a hook, never called in this engine."""
 
     def _let_go(self) -> None:
         """Close what holds the payload: a hook."""
@@ -110,8 +130,9 @@ class BloomCore:
         return self._bits is None
 
     def __contains__(self, key: object) -> bool:
-        self._bytes()
-        return self._contains_hash(*hash_key(key, self._seed, self._key_form))
+        with self._mutex:  # the seed and the bits are those of one filter
+            self._bytes()
+            return self._contains_hash(*hash_key(key, self._seed, self._key_form))
 
     def might_contain(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been."""
@@ -204,3 +225,25 @@ class BloomCore:
                 self._marks += 1
                 self._dirty.update(range(-(-size // PAGE_BYTES)))
                 self._publish()
+
+
+class FollowingCore(BloomCore):
+    """A BloomCore that looks now and then whether another file has its path."""
+
+    _next_look = 0.0
+
+    def __contains__(self, key: object) -> bool:
+        if self._is_due():
+            self._look_at_path()
+        return super().__contains__(key)
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look."""
+        return time.monotonic() >= self._next_look
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after that time, not before."""
+        self._next_look = time.monotonic() + seconds
+
+    def _look_at_path(self) -> None:
+        """Look: a hook."""

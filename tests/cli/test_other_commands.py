@@ -1,4 +1,4 @@
-"""``mmbloom plan``, ``verify``, ``merge`` and ``demo``."""
+"""``mmbloom plan``, ``verify``, ``merge``, ``publish``, ``digest`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -199,3 +199,52 @@ def test_the_demo_keeps_its_files_when_asked(run: Run, folder: Path) -> None:
         b"30\n",
         "",
     )
+
+
+# -- publish and digest ----------------------------------------------------------------------------
+
+
+def test_publish_says_which_generation_it_is(run: Run, names_filter: Path, folder: Path) -> None:
+    """The next one each time; the file itself stays."""
+    before = names_filter.read_bytes()
+    assert run("publish", names_filter, "a.mmb").out == b"a.mmb: generation 1\n"
+    result = json.loads(run("publish", names_filter, "a.mmb", "--json").out)
+
+    assert result == {"path": "a.mmb", "generation": 2}
+    assert run("publish", names_filter, "a.mmb", "-q").out == b""
+    with mmbloom.open(folder / "a.mmb") as found:
+        assert ("ada" in found, found.generation) == (True, 3)
+    assert names_filter.read_bytes() == before
+
+
+def test_publish_refuses_a_path_that_is_no_filter(
+    run: Run, names_filter: Path, names: Path
+) -> None:
+    """The list that it was built from, for instance."""
+    before = names.read_bytes()
+    outcome = run("publish", names_filter, names)
+
+    assert (outcome.code, outcome.out) == (2, b"")
+    assert "is ever published over" in outcome.err
+    assert names.read_bytes() == before
+
+
+def test_digest_prints_what_open_compares_with(run: Run, names_filter: Path) -> None:
+    """One line a file, as sha256sum does."""
+    digest = run("digest", names_filter, names_filter).out.decode().split()[0]
+    with mmbloom.open(names_filter, expected_digest=digest) as found:
+        assert "ada" in found
+
+    result = json.loads(run("digest", names_filter, "--json").out)
+    assert result == {"files": [{"path": str(names_filter), "digest": digest}]}
+    assert run("digest", "missing.mmb").code == 2
+
+
+def test_build_takes_a_random_seed(run: Run, names: Path, folder: Path) -> None:
+    """Two builds differ; another word is a mistake in the option."""
+    for name in ("a.mmb", "b.mmb"):
+        assert run("build", names, "-o", name, "--fpr", "0.01", "--seed", "random").code == 0
+    with mmbloom.open(folder / "a.mmb") as a, mmbloom.open(folder / "b.mmb") as b:
+        assert a.seed != b.seed
+    outcome = run("build", names, "-o", "c.mmb", "--fpr", "0.01", "--seed", "dice")
+    assert (outcome.code, "--seed" in outcome.err) == (2, True)

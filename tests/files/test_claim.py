@@ -17,6 +17,7 @@ import pytest
 from file_steps import held_now, in_child
 
 from mmbloom.errors import LockHeldError, ReadOnlyError
+from mmbloom.files import locks
 from mmbloom.files.locks import try_flock
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.writable import WritableFile
@@ -300,3 +301,31 @@ def test_a_file_that_may_not_be_written_is_refused_by_the_system(writable: Path)
             WritableFile.open(os.path.relpath(writable))
 
     assert in_child(as_nobody) == 0
+
+
+def test_a_lock_file_that_is_a_symbolic_link_is_not_followed(writable: Path) -> None:
+    """Else who may make files beside the filter could have any file of the writer opened."""
+    victim = writable.parent / "victim"
+    victim.write_bytes(b"precious")
+    writable.with_name("a.mmb.lock").symlink_to(victim)
+
+    with pytest.raises(OSError, match="symbolic link"):
+        WritableFile.open(writable)
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_file_that_is_replaced_before_it_is_locked_is_locked_anew(
+    make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock on a file that has lost its path keeps nobody out of the new one."""
+    path, other = make_file(), make_file("b.mmb")
+    real_flock = locks.try_flock
+
+    def replace_first(fd: int) -> bool:
+        if other.exists():
+            other.replace(path)
+        return real_flock(fd)
+
+    monkeypatch.setattr(locks, "try_flock", replace_first)
+    with locks.writers_kept_out(str(path)), pytest.raises(LockHeldError):
+        WritableFile.open(path)

@@ -14,7 +14,7 @@ import pytest
 from file_steps import PAYLOAD, held_now, in_child, names_in
 
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
-from mmbloom.files.mapped import MappedFile, identity_of, map_file
+from mmbloom.files.mapped import MappedFile, map_file, stamp_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def test_an_opened_file_has_its_header_status_and_payload(sealed: Path, header: 
         assert mapped.status.is_sealed
         assert bytes(mapped.payload) == PAYLOAD
         assert bytes(mapped.checksums) == bytes(8)
-        assert mapped.identity == identity_of(sealed)
+        assert mapped.stamp == stamp_at(sealed)
 
 
 def test_reading_asks_for_no_right_to_write(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_the_map_is_of_the_file_that_was_opened(sealed: Path, make_file: MakeFil
         os.replace(make_file("other.mmb"), sealed)
         assert bytes(mapped.payload) == PAYLOAD
         mapped.check_length()
-        assert identity_of(sealed) != mapped.identity
+        assert stamp_at(sealed) != mapped.stamp
 
 
 def test_a_file_cut_under_a_reader_is_noticed_by_check_length(sealed: Path, header: Header) -> None:
@@ -237,4 +237,17 @@ def test_a_file_system_without_maps_is_an_error_with_the_path(
     with pytest.raises(OSError, match="No such device") as caught:
         MappedFile.open(sealed)
 
+    assert caught.value.filename == str(sealed)
+
+
+def test_a_file_longer_than_the_addresses_of_the_process_is_an_error(
+    sealed: Path, header: Header
+) -> None:
+    """On a machine of 32 bits: Python then says OverflowError, which names no file."""
+
+    def refuse(*_given: object, **_named: object) -> mmap.mmap:
+        raise OverflowError("Python int too large to convert to C ssize_t")
+
+    with sealed.open("rb") as file, pytest.raises(OSError, match="64-bit Python") as caught:
+        map_file(file.fileno(), str(sealed), header, mmap.MAP_SHARED, mmap.PROT_READ, refuse)
     assert caught.value.filename == str(sealed)

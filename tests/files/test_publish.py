@@ -56,6 +56,14 @@ def test_the_mode_of_a_new_file_is_0666_without_the_umask(tmp_path: Path, umask:
 
 
 @pytest.mark.usefixtures("file_kind")
+def test_only_its_owner_may_open_a_file_that_is_not_published(tmp_path: Path) -> None:
+    """A file without a name can be reached through /proc too."""
+    with NewFile(tmp_path / "a.mmb", SIZE) as new:
+        assert stat.S_IMODE(os.fstat(new._temporary.fd).st_mode) == 0o600
+        new.publish()
+
+
+@pytest.mark.usefixtures("file_kind")
 def test_leaving_the_block_without_publish_leaves_nothing(tmp_path: Path) -> None:
     """Neither the file nor a temporary one, nor a descriptor."""
     before = held_now()
@@ -160,7 +168,7 @@ def test_replace_leaves_the_old_file_to_its_readers(sealed: Path, header: Header
             new.publish()
         with MappedFile.open(sealed) as fresh:
             assert bytes(fresh.payload) == bytes(len(PAYLOAD))
-            assert fresh.identity != old.identity
+            assert fresh.stamp != old.stamp
         assert bytes(old.payload) == PAYLOAD
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING, Never
 
 import pytest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mmbloom.files.publish import IfExists
 
 SIZE = 4096
+UMASKS = pytest.mark.parametrize("umask", [0o022, 0o002, 0o000, 0o077])
 pytestmark = pytest.mark.usefixtures("no_tmpfile")
 
 
@@ -109,6 +111,33 @@ def test_leftovers_of_other_users_are_left_alone(tmp_path: Path, dead_pid: int) 
 
     assert in_child(as_nobody) == 0
     assert path.exists()
+
+
+@UMASKS
+def test_nobody_else_can_open_a_file_before_it_is_published(
+    tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first moment: who has it open could read what is written later."""
+    modes = []
+    real_open = os.open
+
+    def watch(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        fd = real_open(path, flags, mode, dir_fd=dir_fd)
+        modes.append((path, stat.S_IMODE(os.fstat(fd).st_mode)))
+        return fd
+
+    monkeypatch.setattr(os, "open", watch)
+    before = os.umask(umask)
+    try:
+        with NewFile(tmp_path / "a.mmb", SIZE) as new:
+            (name,) = names_in(tmp_path)
+            assert (name, 0o600) in modes
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+            new.publish()
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "a.mmb").stat().st_mode) == 0o666 & ~umask
 
 
 def test_a_name_as_long_as_the_file_system_allows_is_built(tmp_path: Path) -> None:

@@ -65,11 +65,15 @@ def facts_of(path: Path) -> Facts:
     return Facts(digest, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
-def in_child(act: Callable[[], object]) -> int:
-    """Run *act* in a forked child; return its exit code, 1 if it raised."""
+def in_child(act: Callable[[], object], seconds: int = 0) -> int:
+    """Run *act* in a forked child; return its exit code, 1 if it raised.
+
+    A child that takes longer than *seconds*, if given, is ended by SIGALRM.
+    """
     pid = os.fork()
     if pid == 0:
         code = 1
+        signal.alarm(seconds)
         try:
             act()
             code = 0

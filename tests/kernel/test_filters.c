@@ -26,7 +26,22 @@ static size_t payload_bytes(const mmb_bloom *bloom)
 
 /* ---- an oracle -------------------------------------------------------------------------------------------------- */
 
-__extension__ typedef unsigned __int128 uint128;
+typedef struct {
+    uint64_t high;
+    uint64_t low;
+} product;
+
+/* All 128 bits of a * b. By 32-bit halves, as at school: compilers for 32-bit processors have no wider type. */
+static product times(uint64_t a, uint64_t b)
+{
+    const uint64_t mask = UINT32_MAX;
+    const uint64_t low = (a & mask) * (b & mask);
+    const uint64_t left = (a >> 32) * (b & mask) + (low >> 32);
+    const uint64_t right = (a & mask) * (b >> 32) + (left & mask);
+    const product result = {(a >> 32) * (b >> 32) + (left >> 32) + (right >> 32), a * b};
+
+    return result;
+}
 
 static uint32_t line_probe(uint32_t h, uint32_t j)
 {
@@ -49,16 +64,15 @@ static uint64_t oracle_probe(const mmb_bloom *bloom, mmb_hash hash, uint32_t i)
         const uint64_t steps = (uint64_t)i;
         const uint64_t x = hash.hi + steps * hash.lo + steps * (steps + 1) * (steps + 2) / 6 * golden;
         const uint64_t mixed = (x ^ (x >> 32)) * golden;
-        return (uint64_t)(((uint128)mixed * bloom->num_bits) >> 64);
+        return times(mixed, bloom->num_bits).high;
     }
     if (bloom->layout == MMB_LINE) {
-        const uint64_t line = (uint64_t)(((uint128)hash.hi * (bloom->num_bits / 512)) >> 64);
+        const uint64_t line = times(hash.hi, bloom->num_bits / 512).high;
         return 512 * line + line_probe(halves[i / 8], i);
     }
-    const uint128 place = (uint128)hash.hi * (bloom->num_bits / 32768);
-    const uint64_t page = (uint64_t)(place >> 64);
-    const uint64_t fraction = (uint64_t)place;
-    const uint64_t lines[2] = {64 * page + (fraction >> 59), 64 * page + 32 + ((fraction >> 54) & 31)};
+    const product place = times(hash.hi, bloom->num_bits / 32768);
+    const uint64_t first = 64 * place.high;
+    const uint64_t lines[2] = {first + (place.low >> 59), first + 32 + ((place.low >> 54) & 31)};
     return 512 * lines[i % 2] + line_probe(halves[i % 2], i / 2);
 }
 

@@ -1,0 +1,212 @@
+"""A folder of named filters, each with its generations: publish, open, roll back, remove.
+
+``mmbloom.files.generations`` has the layout on disk. The files are ordinary filter files: any
+reader can open ``FOLDER/NAME.mmb`` by itself.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import TYPE_CHECKING
+
+from mmbloom.errors import NotInStoreError, ParameterError, ParameterTypeError
+from mmbloom.files.generations import Generations, check_name, names_in
+from mmbloom.files.paths import path_text
+from mmbloom.files.publish import NewFile
+from mmbloom.files.reading import Reading
+from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.publishing import open_finished, write_copy, write_generation
+from mmbloom.filters.sealing import next_generation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mmbloom.files.mapped import Mode
+    from mmbloom.files.paths import FilePath
+
+    Progress = Callable[[int, int], object]
+
+
+class Store:
+    """Named filters in one folder.
+
+    Guarantee: a name always leads to a complete, verified generation, whoever is killed when, and
+        to nothing outside the folder: names with separators, hidden names and symbolic links are
+        refused.
+    Durability: what publish(), roll_back() and remove() returned for survives power loss.
+    Sharing: any number of processes and readers. Those that change the folder take turns, for the
+        milliseconds of a change, by a lock on the folder.
+    Limits: the file system must have hard links. Generations that were built elsewhere are copied
+        in.
+    """
+
+    def __init__(
+        self,
+        folder: FilePath,
+        *,
+        keep: int = 1,
+        mode: Mode = "map",
+        follow: float | None = None,
+    ) -> None:
+        """Use a folder that exists.
+
+        Args:
+            folder: where the files are.
+            keep: how many generations before the current one publish() keeps, 0 or more.
+            mode: as for BloomFilter.open(), for the filters that are opened here.
+            follow: the same.
+
+        Raises:
+            OSError: FileNotFoundError, NotADirectoryError and the like.
+            ParameterError: naming the parameter.
+        """
+        self.folder = os.path.abspath(path_text(folder))
+        try:
+            self._keep = operator.index(keep)
+        except TypeError as exc:
+            raise ParameterTypeError("keep", "an int", keep) from exc
+        if self._keep < 0:
+            raise ParameterError("keep", "0 or more", keep)
+        self._reading = Reading(mode=mode, follow_links=False).checked()
+        self._follow = follow
+        names_in(self.folder)
+
+    def __getitem__(self, name: str) -> BloomFilter:
+        """Open the current generation of *name* read-only.
+
+        Raises:
+            NotInStoreError: there is none, a KeyError.
+            ParameterError: no name of a filter.
+            FormatError, OSError: as BloomFilter.open(); FormatError also for a symbolic link.
+        """
+        path = self._generations(name).path
+        try:
+            return BloomFilter._of_path(path, self._reading, self._follow)
+        except FileNotFoundError as exc:
+            raise self._no_filter(name) from exc
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a filter of this name."""
+        return name in names_in(self.folder)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all names, sorted."""
+        return iter(names_in(self.folder))
+
+    def publish(self, name: str, new: FilePath, *, progress: Progress | None = None) -> int:
+        """Make a copy of a sealed file the current generation of *name*, which may be new.
+
+        Args:
+            name: printable, up to 200 bytes, without separators, not hidden.
+            new: the file; it stays as it is.
+            progress: called as ``progress(done_bytes, total_bytes)``.
+
+        Returns:
+            The number of the generation, which the header of the copy has too: higher than all
+            before under this name.
+
+        Raises:
+            As ``mmbloom.publish``. The current generation is then still the old one.
+
+        Cost: one read and one write of the file.
+        """
+        files = self._generations(name)
+        draft = files.path_of(0)  # the number is chosen when all else is done
+        with (
+            open_finished(new) as finished,
+            NewFile(draft, finished.header.file_bytes) as copy,
+        ):
+            write_copy(finished, copy, progress)
+            with files.locked():
+                previous = self._number_current(files)
+                number = max([previous, *files.numbers()]) + 1
+                write_generation(finished, copy, number)
+                copy.rename(files.file_name(number))
+                copy.publish()
+                _discard(files, [other for other in files.numbers() if previous < other < number])
+                try:
+                    files.make_current(number)
+                except BaseException:
+                    files.discard(number)
+                    raise
+                older = [other for other in files.numbers() if other < number]
+                _discard(files, older[: max(0, len(older) - self._keep)])
+        return number
+
+    def generations(self, name: str) -> list[int]:
+        """Return the numbers of the generations of *name* that can be had, the current one last.
+
+        Raises:
+            NotInStoreError: there is no filter of this name.
+        """
+        files = self._existing(name)
+        current = files.current()
+        if current is None:  # put there by other means: its own number, nothing to go back to
+            return [next_generation(files.path) - 1]
+        return [number for number in files.numbers() if number <= current]
+
+    def roll_back(self, name: str) -> int:
+        """Make the generation before the current one current again; return its number.
+
+        The generation that was current is withdrawn: the next publication removes it. Followers
+        change to the older file as to any other.
+
+        Raises:
+            NotInStoreError: no filter of this name, or no older generation.
+            FormatError: the older file cannot be trusted; nothing was changed.
+        """
+        files = self._existing(name)
+        with files.locked():
+            older = self.generations(name)[:-1]
+            if not older:
+                raise NotInStoreError(self.folder, name, "older generation of a filter")
+            self._check(files.path_of(older[-1]))
+            files.make_current(older[-1])
+        return older[-1]
+
+    def remove(self, name: str) -> None:
+        """Remove a filter with all its generations; its readers keep what they have open.
+
+        Raises:
+            NotInStoreError: there is no filter of this name.
+        """
+        files = self._existing(name)
+        with files.locked():
+            try:
+                files.remove()
+            except FileNotFoundError as exc:
+                raise self._no_filter(name) from exc
+
+    def __repr__(self) -> str:
+        """Tell which folder it is."""
+        return f"<Store {self.folder!r}>"
+
+    def _generations(self, name: str) -> Generations:
+        return Generations(self.folder, check_name(name))
+
+    def _existing(self, name: str) -> Generations:
+        files = self._generations(name)
+        if name not in self:
+            raise self._no_filter(name)
+        return files
+
+    def _no_filter(self, name: str) -> NotInStoreError:
+        return NotInStoreError(self.folder, name, "filter")
+
+    def _check(self, path: str) -> None:
+        BloomFilter._of_path(path, self._reading).close()
+
+    def _number_current(self, files: Generations) -> int:
+        """Return the number of the current generation, 0 if there is none."""
+        current = files.current()
+        if current is None:
+            current = next_generation(files.path) - 1
+            if current > 0:
+                files.number_current(current)
+        return current
+
+
+def _discard(files: Generations, numbers: list[int]) -> None:
+    for number in numbers:
+        files.discard(number)

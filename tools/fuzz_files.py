@@ -1,0 +1,256 @@
+"""Open damaged, forged and foreign files, and look for anything but a typed error or the truth.
+
+    python tools/fuzz_files.py                                  # 60 seconds
+    python tools/fuzz_files.py --headers 10e6 --files 1e6 --seconds 0 --json result.json
+
+*Headers* are pages that are only read (Header.unpack); *files* are opened, looked up one by one and
+in a batch, verified and described. A finding is: another exception than mmbloom's; 50 ms of
+processor time for one case; 50 MiB more of memory in all; a field that points outside the file; a
+key that was added and is answered "definitely not" by a file whose checksums nobody forged and
+which verify() passed; a crash. The exit code is 1 if there was one. Each is named by its number,
+and --first NUMBER runs it again under the same seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import errno
+import json
+import multiprocessing
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.card import machine_card
+from fuzz_mutations import MAX_WRITTEN_BYTES, Base, describe, make_bases, mutate_file, mutate_header
+
+import mmbloom
+from mmbloom.files import mapped
+from mmbloom.format.fields import LAYOUT_RULES
+from mmbloom.format.header import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+MAX_SECONDS = 0.050
+MAX_GROWTH_BYTES = 50 << 20
+MAX_FINDINGS = 20
+MAX_MAP_BYTES = 1 << 46  # a half of what a process of 64 bits can map
+NUM_REPEATS = 3  # of a slow case: another process may have taken its time
+
+
+class Job(NamedTuple):
+    """One kind of case: which, how many, for how long."""
+
+    kind: str  # "headers" or "files"
+    first: int
+    count: int  # 0: no end
+    seconds: float  # 0: no end
+    seed: int
+
+
+class Finding(Exception):  # noqa: N818 - what this tool looks for
+    """What must not happen."""
+
+
+# ---- one case ------------------------------------------------------------------------------------
+
+
+def try_header(rng: random.Random, bases: list[Base], _folder: Path) -> str:
+    """Read one mutated page; return what became of it."""
+    page, file_bytes = mutate_header(rng, bases)
+    try:
+        header, status = Header.unpack(page, "page", file_bytes)[:2]
+    except mmbloom.FormatError as exc:
+        str(exc)
+        return f"{type(exc).__name__} {exc.field}"
+    check_bounds(header, file_bytes)
+    if Header.unpack(header.pack(status), "page", file_bytes)[:2] != (header, status):
+        raise Finding("what was read is not what is written")
+    return f"accepted {describe(page)}"
+
+
+def check_bounds(header: Header, file_bytes: int) -> None:
+    """Compute again, in other words, that nothing points outside the file."""
+    rule = LAYOUT_RULES[header.layout_name]
+    holds = (
+        0 < header.num_bits <= 8 * header.payload_bytes,
+        header.num_bits % rule.num_bits_step == 0,
+        0 < header.num_probes <= rule.max_probes,
+        header.payload_offset == 4096,  # noqa: PLR2004 - of format version 1
+        header.checksums_offset == header.payload_offset + header.payload_bytes,
+        header.file_bytes == header.checksums_offset + 8 * header.num_checksums == file_bytes,
+        (header.num_checksums - 1) << 20 < header.payload_bytes <= header.num_checksums << 20,
+        len(header.metadata_json) == header.metadata_bytes <= 2048,  # noqa: PLR2004 - as above
+    )
+    if not all(holds):
+        raise Finding(f"bounds: {holds}")
+
+
+def try_file(rng: random.Random, bases: list[Base], folder: Path) -> str:
+    """Write and use one mutated file; return what became of it."""
+    # The file of two MiB is for the second checksum: it takes 100 times as long as the others.
+    base, other = (rng.choice(bases if rng.random() < 0.1 else bases[:-1]) for _ in range(2))  # noqa: PLR2004
+    mutant = mutate_file(rng, base, other)
+    path = folder / "mutant.mmb"
+    path.write_bytes(mutant.content)
+    os.truncate(path, mutant.file_bytes)
+    answers: list[list[bool]] = []
+    try:
+        with mmbloom.open(path) as found:
+            outcome = use(found, (base, other), answers)
+    except mmbloom.FormatError as exc:
+        str(exc)
+        return f"{type(exc).__name__} {exc.field}"
+    except OSError as exc:
+        if exc.errno != errno.ENOMEM or mutant.file_bytes < MAX_MAP_BYTES:
+            raise
+        return "OSError: too long to be mapped"
+    if outcome == "verified" and not mutant.forged and not any(all(each) for each in answers):
+        raise Finding(f"a false no: {base.name} with {other.name}")
+    return outcome
+
+
+def use(found: mmbloom.BloomFilter, bases: tuple[Base, ...], answers: list[list[bool]]) -> str:
+    """Look up the members of both files in all ways, verify, describe."""
+    for base in bases:
+        if (found.key_form == "hex") != ("-hex-" in base.name):
+            continue
+        one_by_one = [key in found for key in base.members[:8]]
+        batch = found.contains_many(base.members).tolist()
+        if batch[:8] != one_by_one:
+            raise Finding("the batch and the single look-ups differ")
+        answers.append(batch)
+    if found._header.file_bytes > MAX_WRITTEN_BYTES:
+        return "opened, mostly a hole"
+    num_bytes = found.verify(num_threads=1)
+    found.info()
+    repr(found)
+    return "verified" if num_bytes else "opened, not sealed"
+
+
+# ---- many cases ----------------------------------------------------------------------------------
+
+
+TRIES: dict[str, Callable[[random.Random, list[Base], Path], str]] = {
+    "headers": try_header,
+    "files": try_file,
+}
+
+
+def run(job: Job, report: Connection, number: Any) -> None:  # noqa: ANN401 - a shared value
+    """Run the cases of a job in this process; send what they gave."""
+    outcomes: collections.Counter[str] = collections.Counter()
+    findings: list[str] = []
+    slowest = 0.0
+    mapped._READ_PAUSE_SECONDS = 0  # a bad slot is read again after a pause: nearly all of the time
+    with tempfile.TemporaryDirectory(dir=_memory_folder()) as name:
+        folder = Path(name)
+        bases = make_bases(folder)
+        warm = [run_case(job, case, bases, folder) for case in range(job.first, job.first + 200)]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        end = time.monotonic() + job.seconds if job.seconds else float("inf")
+        case = job.first
+        while (not job.count or case < job.first + job.count) and time.monotonic() < end:
+            number.value = case
+            outcome, seconds = run_case(job, case, bases, folder)
+            slowest = max(slowest, seconds)
+            outcomes[outcome] += 1
+            if outcome.startswith("FINDING"):
+                findings.append(f"{job.kind} {case}: {outcome}")
+                if len(findings) == MAX_FINDINGS:
+                    break
+            case += 1
+        growth = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    if growth > MAX_GROWTH_BYTES:
+        findings.append(f"{job.kind}: memory grew by {growth} bytes")
+    report.send(
+        {
+            "tried": sum(outcomes.values()),
+            "slowest_case_ms": round(1000 * slowest, 2),
+            "growth_of_peak_memory_mib": round(growth / 2**20, 2),
+            "outcomes": dict(outcomes.most_common()),
+            "findings": findings,
+            "warmed_up_with": len(warm),
+        }
+    )
+
+
+def run_case(job: Job, case: int, bases: list[Base], folder: Path) -> tuple[str, float]:
+    """Return what one case gave, and the processor time that it took."""
+    quickest = float("inf")
+    for _ in range(NUM_REPEATS):
+        rng = random.Random(job.seed << 64 | case)  # noqa: S311 - seeded, so that it can be repeated
+        start = time.process_time()
+        try:
+            outcome = TRIES[job.kind](rng, bases, folder)
+        except Exception as exc:  # noqa: BLE001 - whatever comes is the finding
+            return f"FINDING {type(exc).__name__}: {exc}", 0.0
+        quickest = min(quickest, time.process_time() - start)
+        if quickest <= MAX_SECONDS:
+            return outcome, quickest
+    return f"FINDING took {1000 * quickest:.0f} ms: {outcome}", quickest
+
+
+def _memory_folder() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - its own folder in it
+
+
+def supervise(job: Job) -> dict[str, Any]:
+    """Run a job in a process of its own, so that its death is a finding too."""
+    spawn = multiprocessing.get_context("spawn")
+    receive, send = spawn.Pipe(duplex=False)
+    number = spawn.Value("q", -1, lock=False)
+    process = spawn.Process(target=run, args=(job, send, number))
+    start = time.monotonic()
+    process.start()
+    send.close()
+    try:
+        result: dict[str, Any] = receive.recv()
+    except EOFError:
+        result = {"tried": number.value - job.first + 1, "findings": []}
+        result["findings"].append(f"{job.kind} {number.value}: killed the process")
+    process.join()
+    return result | {"seconds": round(time.monotonic() - start, 1)}
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Open mutated filter files.")
+    parser.add_argument(
+        "--headers", type=float, default=0, help="how many; default: as time allows"
+    )
+    parser.add_argument("--files", type=float, default=0, help="how many; default: as time allows")
+    parser.add_argument("--seconds", type=float, default=60, help="for both together; 0: no limit")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--json", type=Path, help="where the figures go")
+    given = parser.parse_args()
+    kinds = [kind for kind in TRIES if given.seconds or getattr(given, kind)]
+    if not kinds:
+        parser.error("--seconds 0 needs --headers or --files")
+    report: dict[str, Any] = {
+        "what": "fuzz_files",
+        "command": "python tools/fuzz_files.py " + " ".join(sys.argv[1:]),
+        "machine": machine_card(),
+        "seed": given.seed,
+    }
+    for kind in kinds:
+        count, seconds = int(getattr(given, kind)), given.seconds / len(kinds)
+        report[kind] = supervise(Job(kind, given.first, count, seconds, given.seed))
+    text = json.dumps(report, indent=1)
+    print(text)
+    if given.json is not None:
+        given.json.write_text(text + "\n", encoding="utf-8")
+    return int(any(report[kind]["findings"] for kind in kinds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
