@@ -29,8 +29,10 @@ from mmbloom.errors import (
     SourceError,
     TruncatedError,
     VersionError,
+    WrongKindError,
 )
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
 
@@ -57,6 +59,7 @@ __all__ = [
     "SourceError",
     "TruncatedError",
     "VersionError",
+    "WrongKindError",
     "build",
     "int_key",
     "open",
@@ -67,5 +70,4 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-open = BloomFilter.open  # noqa: A001 - mmbloom.open, never imported bare
-open_writable = BloomFilter.open_writable
+open = open_any  # noqa: A001 - mmbloom.open, never imported bare

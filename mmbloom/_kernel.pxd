@@ -26,6 +26,7 @@ cdef extern from "mmb.h" nogil:
         MMB_CLASSIC
         MMB_LINE
         MMB_PAGE
+        MMB_NARROW
 
     ctypedef struct mmb_view:
         const uint8_t *data
@@ -71,6 +72,8 @@ cdef extern from "source.h" nogil:
 
 cdef extern from "bloom.h" nogil:
     enum:
+        MMB_LINE_BYTES
+        MMB_NARROW_BYTES
         MMB_MAX_PROBES
         MMB_PAGE_BYTES
         MMB_DIRTY_GROUP
@@ -86,13 +89,39 @@ cdef extern from "bloom.h" nogil:
 
     bint mmb_dirty_next(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
     void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
-    size_t mmb_bloom_pages(const mmb_bloom *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages)
+    size_t mmb_bloom_pages_of(const void *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
     uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
-    void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                 uint8_t *maybe)
+    void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                           uint8_t *maybe) noexcept
     unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
     size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                               uint64_t *num_new, const mmb_dirty *dirty)
+
+
+cdef extern from "counting.h" nogil:
+    enum:
+        MMB_LINE_COUNTERS
+
+    ctypedef struct mmb_counting:
+        uint32_t num_probes
+        uint64_t num_counters
+
+    ctypedef struct mmb_counted:
+        uint64_t num_keys
+        uint64_t num_saturated
+
+    uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+    void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                              uint8_t *maybe) noexcept
+    size_t mmb_counting_pages_of(const void *counting, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
+    unsigned mmb_counting_least(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+    size_t mmb_counting_add_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                 uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
+    size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                    mmb_counted *counted, const mmb_dirty *dirty)
+    void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
+    uint64_t mmb_counting_histogram(const uint8_t *payload, size_t num_lines, uint64_t *histogram)
+    void mmb_counting_flatten(const uint8_t *payload, size_t num_lines, uint8_t *bits)
 
 
 cdef extern from "pipeline.h" nogil:
@@ -100,17 +129,29 @@ cdef extern from "pipeline.h" nogil:
         uint64_t seed
         mmb_key_form form
 
+    ctypedef void (*mmb_look_up)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                 uint8_t *maybe) noexcept
+
+    ctypedef size_t (*mmb_pages_of)(const void *shape, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
+
+    ctypedef struct mmb_lookup:
+        const void *shape
+        mmb_look_up contains_many
+        mmb_pages_of pages_of
+        size_t pages_per_key
+
     mmb_status mmb_hash_source(mmb_source *source, const mmb_keying *keying, mmb_hash *hashes, size_t max,
                                size_t *count)
-    mmb_status mmb_contains_views(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+    mmb_status mmb_contains_views(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
                                   const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
-    mmb_status mmb_contains_source(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+    mmb_status mmb_contains_source(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
                                    mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
 
 
 cdef extern from "bits.h" nogil:
     uint64_t mmb_popcount(const uint8_t *data, size_t num_bytes)
     void mmb_line_histogram(const uint8_t *data, size_t num_lines, uint64_t *histogram)
+    void mmb_narrow_histogram(const uint8_t *data, size_t num_lines, uint64_t *histogram)
     double mmb_page_fill(const uint8_t *data, size_t num_pages, const double *lower, const double *upper)
     void mmb_page_halves(const uint8_t *data, size_t num_pages, uint64_t *set_bits)
     void mmb_or(uint8_t *target, const uint8_t *other, size_t num_bytes)

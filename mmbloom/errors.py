@@ -75,6 +75,20 @@ class VersionError(FormatError):
     default_hint = "Upgrade mmbloom to a release that knows it, or build the file again"
 
 
+class WrongKindError(MmbloomError, ValueError):
+    """The file is sound, but a filter of another kind: mmbloom.open() opens it."""
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        super().__init__(path, expected, found)
+        self.path, self.expected, self.found = path, expected, found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: expected a filter of kind {self.expected}, found {self.found}. "
+            "mmbloom.open() opens filters of any kind."
+        )
+
+
 class LockHeldError(MmbloomError, RuntimeError):
     """Another handle is writing this file: wait until it is closed, or open read-only."""
 
@@ -114,6 +128,26 @@ class CapacityError(MmbloomError, ValueError):
         return (
             f"{self.where}: more than its capacity of {self.capacity} distinct keys.{before} "
             "Make a larger filter, or create it with overfill=True and watch expected_fpr()."
+        )
+
+
+class AbsentKeyError(MmbloomError, KeyError):
+    """The key to remove is definitely not in: it was never added, or is removed already.
+
+    *num_removed*: how many keys of the same call were removed before it; of it nothing was changed.
+    """
+
+    def __init__(self, where: str, num_removed: int) -> None:
+        super().__init__(where, num_removed)
+        self.where, self.num_removed = where, num_removed
+
+    def __str__(self) -> str:
+        before = ""
+        if self.num_removed:
+            before = f" The {self.num_removed} keys of this call that came before it are removed."
+        return (
+            f"{self.where}: the key to remove is definitely not in: it was never added, or is "
+            f"removed already.{before} Look keys up before, or catch AbsentKeyError."
         )
 
 

@@ -145,7 +145,8 @@ def build_from_batches(
         report(Progress("write", done, total))
 
     header = header._replace(uuid=_identity(header, hashes))
-    write_sealed(path, header, payload, _status(hashes), if_exists=if_exists, progress=written)
+    facts = header, _status(hashes)
+    write_sealed(path, header, [payload], lambda _: facts, if_exists=if_exists, progress=written)
     clock.stop("write")
     return BuildReport(num_read, num_keys, header.file_bytes, clock.seconds)
 

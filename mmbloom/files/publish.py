@@ -103,16 +103,16 @@ class NewFile:
         """Discard what has not been published."""
         self._discard()
 
-    def write(self, offset: int, buffer: ReadableBuffer) -> None:
-        """Write *buffer*, contiguous bytes, at *offset*, within the length of the file.
+    def write(self, offset: int, *buffers: ReadableBuffer) -> None:
+        """Write *buffers*, contiguous bytes, one behind the other at *offset* of the file.
 
         Pieces of a few MiB in ascending order are best, for the disk and for later readers.
         """
-        num_bytes = memoryview(buffer).nbytes
+        num_bytes = sum(memoryview(buffer).nbytes for buffer in buffers)
         if not 0 <= offset <= self.file_bytes - num_bytes:
             rule = f"{num_bytes} bytes within the {self.file_bytes} of the file"
             raise ParameterError("offset", rule, offset)
-        write_all(self._temporary.fd, self.path, offset, buffer)
+        write_all(self._temporary.fd, self.path, offset, *buffers)
 
     def publish(self) -> None:
         """Put everything on disk, then make it visible under the path. Call it once, last.

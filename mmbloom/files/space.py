@@ -42,25 +42,45 @@ def reserve(fd: int, path: str, num_bytes: int) -> None:
         _write_zeros(fd, path, num_bytes)
 
 
-def write_all(fd: int, path: str, offset: int, buffer: ReadableBuffer) -> None:
-    """Write the whole of *buffer*, contiguous bytes, at *offset*, in aligned pieces.
+def write_all(fd: int, path: str, offset: int, *buffers: ReadableBuffer) -> None:
+    """Write the whole of *buffers*, contiguous bytes, one behind the other, in aligned pieces.
 
     Raises:
         NoSpaceError: the disk or the quota is full; a part may have been written.
         OSError: what the disk says, with *path*.
     """
-    view = memoryview(buffer)
-    if not view.nbytes:
-        return  # an empty array cannot be cast
-    view = view.cast("B")
-    done, num_bytes = 0, len(view)
-    while done < num_bytes:
-        start = offset + done
-        piece = PIECE_BYTES - start % PIECE_BYTES
+    given = [memoryview(buffer) for buffer in buffers]
+    views = [view.cast("B") for view in given if view.nbytes]  # an empty array cannot be cast
+    start, num_left = offset, sum(map(len, views))
+    while num_left:
+        piece = _first(views, PIECE_BYTES - start % PIECE_BYTES)
         try:
-            done += os.pwrite(fd, view[done : done + piece], start)
+            one = len(piece) == 1
+            done = os.pwrite(fd, piece[0], start) if one else os.pwritev(fd, piece, start)
         except OSError as exc:
-            raise_disk_error(exc, fd, path, num_bytes - done)
+            raise_disk_error(exc, fd, path, num_left)
+        start, num_left, views = start + done, num_left - done, _rest(views, done)
+
+
+def _first(views: list[memoryview], num_bytes: int) -> list[memoryview]:
+    """Return the first *num_bytes* of what *views* are together."""
+    found = []
+    for view in views:
+        if num_bytes:
+            found.append(view[:num_bytes])
+            num_bytes -= len(found[-1])
+    return found
+
+
+def _rest(views: list[memoryview], num_bytes: int) -> list[memoryview]:
+    """Return all but the first *num_bytes* of what *views* are together."""
+    found = []
+    for view in views:
+        rest = view[num_bytes:]
+        num_bytes -= len(view) - len(rest)
+        if len(rest):
+            found.append(rest)
+    return found
 
 
 def raise_disk_error(exc: OSError, fd: int, path: str, needed_bytes: int) -> NoReturn:

@@ -1,41 +1,33 @@
 """The Bloom filter: the kind that can be added to.
 
 What a call means and what it refuses. Bits are set and read by the engine's BloomCore, an ancestor
-of BloomFilter, so that ``key in f`` costs no Python frame. ``facts`` has what a filter tells of
-itself, ``handle`` its life while it is open, ``combining`` what two of them have in common, and
-``sizing`` and ``estimates`` the formulas.
+of BloomFilter, so that ``key in f`` costs no Python frame. ``bloom_facts`` has what a filter tells
+of itself, ``handle`` and ``changing`` its life while it is open, ``combining`` what two of them
+have in common, and ``sizing`` and ``estimates`` the formulas.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from mmbloom.engine import hash_batch, payloads_equal
-from mmbloom.errors import CapacityError, VersionError
-from mmbloom.files.mapped import MappedFile
-from mmbloom.files.publish import NewFile
+from mmbloom.engine import BloomCore, hash_batch, payloads_equal
+from mmbloom.errors import CapacityError
 from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining
-from mmbloom.filters.handle import FilterHandle
-from mmbloom.filters.lookup import lookup
+from mmbloom.filters.bloom_facts import BloomFacts
+from mmbloom.filters.changing import ChangingHandle
 from mmbloom.filters.parameters import header_for
-from mmbloom.format.fields import HEADER, WRITER_OPEN
-from mmbloom.format.status import Status
+from mmbloom.format.fields import WRITER_OPEN
 from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
-
-    from mmbloom.files.advice import Advice
     from mmbloom.files.paths import FilePath
     from mmbloom.keys.pieces import Nulls
 
-    Answers = np.ndarray[Any, np.dtype[np.bool_]]
 
-
-class BloomFilter(FilterHandle):
+class BloomFilter(BloomFacts, ChangingHandle, BloomCore):
     """A fixed-size Bloom filter, in a mapped file or in memory.
 
     Guarantee: a key that was added is never answered "definitely not". *capacity* distinct keys
@@ -94,10 +86,7 @@ class BloomFilter(FilterHandle):
             metadata=metadata,
             overfill=overfill,
         )
-        with NewFile(path, header.file_bytes) as new:
-            new.write(0, header.pack(Status()))
-            new.publish()
-        return cls.open_writable(path)
+        return cls._of_new_file(path, header)
 
     @classmethod
     def in_memory(  # noqa: PLR0913 - as create()
@@ -136,55 +125,17 @@ class BloomFilter(FilterHandle):
         )
         return cls._of_memory(header)
 
-    @classmethod
-    def open(cls, path: FilePath, *, advice: Advice = "random") -> Self:
-        """Open a filter file read-only. Nothing else needs to be known of it.
-
-        Args:
-            path: any path type. Mode 0444 is enough; nothing is written, not even a time stamp.
-            advice: how the system should read it: "random" (one page a look-up), "normal" (read
-                ahead), "willneed" (start reading all of it), "preload" (read all of it before
-                returning).
-
-        Raises:
-            FormatError: no filter, or one that would not answer truthfully; TruncatedError and
-                VersionError are kinds of it.
-            OSError: what the operating system says.
-
-        Cost: one page read, whatever the size, and one more for each of up to 8 canaries.
-        """
-        # Canaries lie far apart: reading ahead at each would cost more than all later look-ups.
-        mapped = MappedFile.open(path, "random" if advice == "normal" else advice)
-        opened = cls._of_file(mapped)
-        if advice == "normal":
-            mapped.advise(advice)
-        return opened
-
-    @classmethod
-    def open_writable(cls, path: FilePath) -> Self:
-        """Open a filter file that is not sealed, to add to it.
-
-        Args:
-            path: any path type.
-
-        Raises:
-            LockHeldError: another handle writes it, in this process or another.
-            ReadOnlyError: it is sealed.
-            VersionError: it has a feature that only newer releases can write.
-            FormatError, OSError: as open().
-
-        Cost: as open(). If the last writer died, also one pass over the payload, to count its keys.
-        """
-        storage = WritableFile.open(path)
-        features = storage.header.compatible_features
-        if features:
-            storage.close()
-            offset = HEADER.offsets["compatible_features"]
-            found = f"bit {(features & -features).bit_length() - 1}"
-            hint = "It can be read, not written, by this release: upgrade mmbloom to write it"
-            known = "none that this release does not know"
-            raise VersionError(storage.path, "compatible_features", offset, known, found, hint)
-        return cls._of_file(storage)
+    def _attach_payload(self, payload: memoryview) -> None:
+        header = self._header
+        self._attach(
+            payload,
+            header.layout,
+            header.num_bits,
+            header.num_probes,
+            header.seed,
+            header.key_form,
+            **self._attachment(payload),
+        )
 
     # -- keys --------------------------------------------------------------------------------------
 
@@ -218,32 +169,6 @@ class BloomFilter(FilterHandle):
                 total = num_new + (exc.num_added or 0)
                 raise CapacityError(exc.where, exc.capacity, total) from None
         return num_new
-
-    def contains_many(
-        self, keys: object, out: Answers | None = None, *, nulls: Nulls = "raise"
-    ) -> Answers:
-        """Look up a batch: False for a key that was definitely never added, True for "maybe".
-
-        Args:
-            keys: a list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype
-                S, U, StringDType, V or integer, or of bytes with shape (n, width); Arrow data
-                (PyCapsule protocol: pyarrow, polars, pandas, duckdb) with one column of text,
-                binary or integers.
-            out: bool[n] that takes the answers.
-            nulls: "raise", or "skip": the answer for an Arrow null is False.
-
-        Returns:
-            *out*, or a new bool[n], in the order of the keys.
-
-        Raises:
-            KeyTypeError, KeyValueError: a bad key.
-            ParameterError: *out* does not fit.
-
-        Cost: about one hash and the lines of the layout for each key (README has figures). The GIL
-        is released.
-        """
-        self._open_payload()
-        return lookup(self, self._header, self._storage, pieces_of(keys, nulls), out)
 
     # -- sets --------------------------------------------------------------------------------------
 

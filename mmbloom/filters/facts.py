@@ -1,19 +1,16 @@
-"""What a Bloom filter says of itself: parameters, counts, rates, and whether its bytes are sound.
+"""What a filter of any kind says of itself: parameters, counts, and whether its bytes are sound.
 
-Reads the header, the status and the payload; changes nothing. BloomFilter inherits from it and adds
-keys, sets and files.
+Reads the header, the status and the payload; changes nothing. A kind adds what only it can tell.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mmbloom.engine import ENGINE, BloomCore, popcount
+from mmbloom.engine import ENGINE, FilterCore, popcount
 from mmbloom.errors import ClosedError, FormatError
 from mmbloom.files.mapped import MappedFile
-from mmbloom.filters import measure
-from mmbloom.filters.sizing import Geometry
 from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
@@ -29,8 +26,10 @@ if TYPE_CHECKING:
 LINE_BYTES = 64
 
 
-class FilterFacts(BloomCore):
-    """The read-only side of BloomFilter; see there."""
+class FilterFacts(FilterCore):
+    """What all kinds tell; see BloomFilter and FuseFilter."""
+
+    kind: ClassVar[str]  # as ``info`` and errors name it
 
     _header: Header
     _status: Status
@@ -38,12 +37,6 @@ class FilterFacts(BloomCore):
     _payload: memoryview
 
     # -- parameters --------------------------------------------------------------------------------
-
-    @property
-    def geometry(self) -> Geometry:
-        """Layout, num_bits and num_probes together, with the sizes that follow from them."""
-        header = self._header
-        return Geometry(header.layout_name, header.num_bits, header.num_probes)
 
     @property
     def path(self) -> str | None:
@@ -65,17 +58,17 @@ class FilterFacts(BloomCore):
 
     @property
     def layout(self) -> str:
-        """One of "classic", "line", "page"."""
+        """Where a key's probes lie; FORMAT.md has the list."""
         return self._header.layout_name
 
     @property
     def num_bits(self) -> int:
-        """Size of the payload in bits (m)."""
+        """Size of the filter in bits (m)."""
         return self._header.num_bits
 
     @property
     def num_probes(self) -> int:
-        """Bits read or set for each key (k)."""
+        """Places of the payload read for each key (k)."""
         return self._header.num_probes
 
     @property
@@ -113,28 +106,17 @@ class FilterFacts(BloomCore):
 
     # -- counts and rates --------------------------------------------------------------------------
 
-    @property
-    def fill_ratio(self) -> float:
-        """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
-        return self._bits_set() / self.num_bits
-
-    def approx_count(self) -> int:
-        """Estimate the distinct keys from the set bits.
-
-        Without a single zero bit the answer is a floor: more cannot be told.
-        Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
-        """
-        return round(measure.approx_keys(self.geometry, self._open_payload()))
-
     def expected_fpr(self) -> float:
-        """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
+        """Return the false-positive rate of the filter as it is now.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
         payload = self._open_payload()
-        if self.sealed:
-            return self._status.achieved_fpr
-        return measure.expected_fpr(self.geometry, payload)
+        return self._status.achieved_fpr if self.sealed else self._measure_fpr(payload)
+
+    def _measure_fpr(self, payload: memoryview) -> float:
+        """Return the rate that *payload* gives: the kind's own."""
+        raise NotImplementedError(len(payload))
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
         """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
@@ -156,16 +138,6 @@ class FilterFacts(BloomCore):
         payload = self._open_payload()
         return self._status.bits_set if self.sealed else popcount(payload)
 
-    def _count_now(self) -> int:
-        """Return keys_added; of a file that others may have added to since, not less than it has.
-
-        Cost: one pass over the payload in that case, else none.
-        """
-        payload = self._open_payload()
-        if self.sealed or not isinstance(self._storage, MappedFile):
-            return self.keys_added
-        return max(self.keys_added, measure.fewest_keys(self.geometry, payload))
-
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
         if isinstance(self._storage, MappedFile) and not self.sealed:
@@ -186,7 +158,7 @@ class FilterFacts(BloomCore):
         bits_set = self._bits_set()
         return {
             "path": self.path,
-            "kind": "bloom",
+            "kind": self.kind,
             "layout": self.layout,
             "state": "sealed" if self.sealed else "writable",
             "file_bytes": None if self._storage is None else header.file_bytes,
@@ -202,7 +174,6 @@ class FilterFacts(BloomCore):
             "expected_fpr": self.expected_fpr(),
             "bits_set": bits_set,
             "fill_ratio": bits_set / self.num_bits,
-            "overfill": bool(header.overfill),
             "seed": self.seed,
             "key_form": self.key_form,
             "format_version": header.format_version,
@@ -212,7 +183,12 @@ class FilterFacts(BloomCore):
             "created": datetime.fromtimestamp(header.created_unix_ns // 10**9, UTC).isoformat(),
             "metadata": self.metadata,
             "engine": ENGINE,
+            **self._kind_facts(),
         }
+
+    def _kind_facts(self) -> dict[str, Any]:
+        """Return what only filters of this kind say of themselves."""
+        return {}
 
     # -- soundness ---------------------------------------------------------------------------------
 

@@ -1,17 +1,96 @@
-"""Counts and rates of a payload: the engine counts bits, ``estimates`` says what they mean."""
+"""Counts and rates of a payload: the engine counts bits, ``estimates`` says what they mean.
+
+A payload is counted in blocks of BLOCK_BYTES, the last one possibly shorter, whether it lies in
+memory or goes by while it is written: so a rate does not depend on who took it, to the last digit.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.engine import line_histogram, page_fill, page_halves, popcount
 from mmbloom.filters import estimates
+from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from mmbloom.filters.sizing import Geometry
 
+# FORMAT.md, "The rate that the set bits give". Whole pages, and a size that writes well.
+BLOCK_BYTES = 8 << 20
 _SIGMAS = 4  # one rebuilt count in 30 000 is too high, and then by a fraction of its scatter
+
+
+class BlockCounts(NamedTuple):
+    """What one block of a payload has."""
+
+    set_bits: tuple[int, ...]  # (all,), or for `page` (in lower halves, in upper halves)
+    histogram: Sequence[int]  # `line`: how many lines have x bits set, x = 0..512; else empty
+    fill: float  # `page`: the chances of its pages to answer "maybe", summed; else 0
+
+
+def count_block(geometry: Geometry, block: memoryview) -> BlockCounts:
+    """Count one block of BLOCK_BYTES, or the last of a payload. Releases the GIL; any thread."""
+    if geometry.layout == "classic":
+        return BlockCounts((popcount(block),), (), 0.0)
+    if geometry.layout == "line":
+        histogram = line_histogram(block)
+        return BlockCounts((sum(x * lines for x, lines in enumerate(histogram)),), histogram, 0.0)
+    k = geometry.num_probes
+    fill = page_fill(block, _powers((k + 1) // 2), _powers(k // 2))
+    return BlockCounts(page_halves(block), (), fill)
+
+
+class PayloadCounts:
+    """The counts of a payload, added up over its blocks."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        """Start with none of the blocks."""
+        self._geometry = geometry
+        self._set_bits: tuple[int, ...] = (0, 0) if geometry.layout == "page" else (0,)
+        self._histogram = [0] * (LINE_BITS + 1)
+        self._fills: list[float] = []
+
+    def add(self, block: BlockCounts) -> None:
+        """Add the next block."""
+        self._set_bits = tuple(map(sum, zip(self._set_bits, block.set_bits, strict=True)))
+        if block.histogram:
+            self._histogram = list(map(sum, zip(self._histogram, block.histogram, strict=True)))
+        self._fills.append(block.fill)
+
+    @property
+    def set_bits(self) -> tuple[int, ...]:
+        """Set bits so far, as estimates.estimate_keys() takes them."""
+        return self._set_bits
+
+    def fpr(self) -> float:
+        """Return the chance that a key never added is answered "maybe": exact for this payload."""
+        if self._geometry.layout == "classic":
+            fill = self._set_bits[0] / self._geometry.num_bits
+            return float(fill**self._geometry.num_probes)
+        if self._geometry.layout == "line":
+            return estimates.fpr_from_line_histogram(self._geometry, self._histogram)
+        return math.fsum(self._fills) / self._geometry.num_blocks
+
+
+def blocks_of(payload: memoryview) -> Iterator[memoryview]:
+    """Yield the blocks of a payload, in order."""
+    for start in range(0, len(payload), BLOCK_BYTES):
+        yield payload[start : start + BLOCK_BYTES]
+
+
+def expected_fpr(geometry: Geometry, payload: memoryview) -> float:
+    """Return the chance that a key never added is answered "maybe": exact for this payload.
+
+    Cost: one pass over it.
+    """
+    counts = PayloadCounts(geometry)
+    for block in blocks_of(payload):
+        counts.add(count_block(geometry, block))
+    return counts.fpr()
 
 
 def approx_keys(geometry: Geometry, payload: memoryview) -> float:
@@ -22,30 +101,23 @@ def approx_keys(geometry: Geometry, payload: memoryview) -> float:
 
 
 def fewest_keys(geometry: Geometry, payload: memoryview) -> int:
-    """Return a count of distinct keys that is not too high: four sigma below the estimate.
+    """Return a count of distinct keys that is not too high. Cost: one pass over the payload."""
+    return least_of(geometry, approx_keys(geometry, payload))
+
+
+def least_of(geometry: Geometry, keys: float) -> int:
+    """Return what the estimate *keys* is at least: four sigma less.
 
     For counts that are to be compared with the capacity, of which a filter promises that it fits:
     a count too high would refuse keys for which there is room. With m bits, k probes, n keys and
     r = k n / m the number of zero bits has the variance m e^-2r (e^r - 1 - r), as in any occupancy
     problem, and one zero bit less is e^r / k keys more. Blocked layouts scatter a few percent more.
-
-    Cost: one pass over the payload.
     """
-    keys = approx_keys(geometry, payload)
     load = geometry.num_probes * keys / geometry.num_bits
     sigma = math.sqrt(geometry.num_bits * (math.expm1(load) - load)) / geometry.num_probes
     return max(0, round(keys - _SIGMAS * sigma))
 
 
-def expected_fpr(geometry: Geometry, payload: memoryview) -> float:
-    """Return the chance that a key never added is answered "maybe": exact for this payload.
-
-    Cost: one pass over it.
-    """
-    if geometry.layout == "classic":
-        return float((popcount(payload) / geometry.num_bits) ** geometry.num_probes)
-    if geometry.layout == "line":
-        return estimates.fpr_from_line_histogram(geometry, line_histogram(payload))
-    lower = estimates.power_table((geometry.num_probes + 1) // 2)
-    upper = estimates.power_table(geometry.num_probes // 2)
-    return page_fill(payload, lower, upper) / geometry.num_blocks
+@cache
+def _powers(num_probes: int) -> tuple[float, ...]:
+    return tuple(estimates.power_table(num_probes))

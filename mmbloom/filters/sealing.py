@@ -1,84 +1,211 @@
-"""Sealed files: what is stored when writing ends, and the file of a filter that is in memory."""
+"""Sealed files: what is stored when writing ends, and a whole file written in one sweep.
+
+The payload comes in pieces and is never read back: checksums and counts are taken while it goes by,
+so a file may be larger than memory.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.engine import popcount
 from mmbloom.errors import FormatError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.publish import IfExists, NewFile
-from mmbloom.filters import measure
-from mmbloom.filters.sizing import Geometry
-from mmbloom.format.checksums import checksum_root, checksum_table
+from mmbloom.filters.measure import (
+    BLOCK_BYTES,
+    BlockCounts,
+    PayloadCounts,
+    blocks_of,
+    count_block,
+)
+from mmbloom.filters.shapes import Shape, shape_of
+from mmbloom.format.checksums import checksum_root, iter_checksums, pack_table
 from mmbloom.format.fields import SEALED, WRITER_OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from _typeshed import ReadableBuffer
 
     from mmbloom.files.paths import FilePath
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status
 
     Progress = Callable[[int, int], object]
-
-# The page cache keeps what is written in pieces of this size in large folios, which readers map in
-# huge pages by themselves: look-ups in 5.6 instead of 7.5 ns.
-WRITE_BYTES = 8 << 20
+    Take = Callable[[memoryview], "_Taken"]
+    Begin = Callable[[Take, memoryview], Callable[[], "_Taken"]]
 
 
-def table_of(payload: memoryview) -> bytes:
-    """Return the checksum table of *payload*, made on all cores. Cost: one pass over it."""
-    return checksum_table(payload, num_threads=len(os.sched_getaffinity(0)))
+class Measured(NamedTuple):
+    """What the status of a sealed file says of its payload."""
 
-
-def sealed_status(geometry: Geometry, payload: memoryview, table: bytes, status: Status) -> Status:
-    """Return *status* as it is stored when writing ends. Cost: two passes over the payload."""
-    return status._replace(
-        state=SEALED,
-        flags=status.flags & ~WRITER_OPEN,
-        bits_set=popcount(payload),
-        achieved_fpr=measure.expected_fpr(geometry, payload),
-        checksum_root=checksum_root(table),
-    )
+    set_bits: tuple[int, ...]  # as estimates.estimate_keys() takes them
+    achieved_fpr: float
+    bits_set: int
+    checksum_root: int
 
 
 def write_sealed(  # noqa: PLR0913 - a file has these parts
     path: FilePath,
     header: Header,
-    payload: memoryview,
-    status: Status,
+    pieces: Iterable[ReadableBuffer],
+    finish: Callable[[Measured], tuple[Header, Status]],
     *,
     if_exists: IfExists,
     progress: Progress | None = None,
-) -> None:
+) -> Status:
     """Write a complete, sealed file, and publish it under *path*.
 
     Args:
         path: where the file will be.
-        header: of the file.
-        payload: of the file. Nobody may change it meanwhile: its checksums go with it.
-        status: its counts and canaries are stored.
+        header: of the file; its sizes count.
+        pieces: the bytes of the payload in order, header.payload_bytes in all, in contiguous
+            buffers of any lengths. Each is read before the next is asked for, and not after.
+        finish: gets what was measured and returns the header and the status to store: counts,
+            canaries, flags. If it raises, nothing is published.
         if_exists: as for NewFile. A file that replaces a filter has the next generation.
         progress: called as ``progress(done_bytes, total_bytes)``.
 
-    Raises:
-        OSError, MmbloomError: as NewFile; nothing is left behind.
+    Returns:
+        The status as it is stored.
 
-    Cost: three passes over the payload, one write of it.
+    Raises:
+        ValueError: the pieces have more or fewer bytes.
+        OSError, MmbloomError: as NewFile, and whatever *pieces* raises. Nothing is left behind.
+
+    Cost: 16 MiB of memory, and one write of the file. Blocks are measured in a second thread while
+    they are written; pieces of 8 MiB are not copied.
     """
-    geometry = Geometry(header.layout_name, header.num_bits, header.num_probes)
+    shape = shape_of(header)
     with NewFile(path, header.file_bytes, if_exists) as new:
-        table = table_of(payload)
-        sealed = sealed_status(geometry, payload, table, status)
-        new.write(0, header.pack(sealed._replace(generation=_generation(path, if_exists))))
-        for start in range(0, len(payload), WRITE_BYTES):
-            new.write(header.payload_offset + start, payload[start : start + WRITE_BYTES])
-            if progress is not None:
-                progress(min(start + WRITE_BYTES, len(payload)), len(payload))
+        blocks = _recut(pieces, header.payload_bytes)
+        measured, table = _sum(shape, _write(new, header, blocks, progress))
+        final, status = finish(measured)
+        sealed = sealed_status(status, measured)._replace(generation=_generation(path, if_exists))
         new.write(header.checksums_offset, table)
+        new.write(0, final.pack(sealed))
         new.publish()
+    return sealed
+
+
+def sealed_status(status: Status, measured: Measured) -> Status:
+    """Return *status* as it is stored when writing ends."""
+    return status._replace(
+        state=SEALED,
+        flags=status.flags & ~WRITER_OPEN,
+        bits_set=measured.bits_set,
+        achieved_fpr=measured.achieved_fpr,
+        checksum_root=measured.checksum_root,
+    )
+
+
+def measure_payload(shape: Shape, payload: memoryview) -> tuple[Measured, bytes]:
+    """Return what a sealed file stores of *payload*, and its checksum table.
+
+    Nobody may change it meanwhile. Cost: one pass over it, on all cores.
+    """
+    take = partial(_take, shape)
+    if len(payload) <= BLOCK_BYTES:
+        return _sum(shape, map(take, blocks_of(payload)))
+    # Imported here: it brings in logging, which would double the time to open a file.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return _sum(shape, pool.map(take, blocks_of(payload)))
+
+
+class _Taken(NamedTuple):
+    """What is taken of one block."""
+
+    counts: BlockCounts
+    checksums: list[int]
+
+
+def _take(shape: Shape, block: memoryview) -> _Taken:
+    return _Taken(count_block(shape, block), list(iter_checksums(block)))
+
+
+def _sum(shape: Shape, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
+    """Return what the blocks of a payload say together, and its checksum table."""
+    counts, checksums = PayloadCounts(shape), list[int]()
+    for block in blocks:
+        counts.add(block.counts)
+        checksums += block.checksums
+    table = pack_table(checksums)
+    bits_set = sum(counts.set_bits)
+    return Measured(counts.set_bits, counts.fpr(), bits_set, checksum_root(table)), table
+
+
+def _write(
+    new: NewFile, header: Header, blocks: Iterator[memoryview], progress: Progress | None
+) -> Iterator[_Taken]:
+    """Write the blocks of a payload behind a page of zeros; yield what is taken of each meanwhile.
+
+    The header page puts every block 4 KiB behind a multiple of 8 MiB, so the end of each block is
+    written with the next: then all writes but the last begin and end at such a multiple, and the
+    page cache holds the file in large folios, which readers map in huge pages.
+    """
+    take = partial(_take, shape_of(header))
+    start, done, rest = 0, 0, bytes(header.payload_offset)
+    with _second_thread(header.payload_bytes) as begin:
+        for block in blocks:
+            taken = begin(take, block)
+            cut = max(0, len(block) - header.payload_offset)
+            new.write(start, rest, block[:cut])
+            start, done, rest = start + len(rest) + cut, done + len(block), bytes(block[cut:])
+            yield taken()
+            if progress is not None:
+                progress(done, header.payload_bytes)
+    new.write(start, rest)
+
+
+@contextmanager
+def _second_thread(num_bytes: int) -> Iterator[Begin]:
+    """Yield a function that begins a call and returns one that waits for its result.
+
+    One block is not worth a thread: it is taken when it is waited for.
+    """
+    if num_bytes <= BLOCK_BYTES:
+        yield partial
+        return
+    from concurrent.futures import ThreadPoolExecutor  # late, as above
+
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda take, block: pool.submit(take, block).result
+
+
+def _recut(pieces: Iterable[ReadableBuffer], num_bytes: int) -> Iterator[memoryview]:
+    """Yield *pieces* as blocks of BLOCK_BYTES, the last one possibly shorter.
+
+    A block that lies whole in a piece is a view of it, others are copied together. Each is valid
+    until the next is asked for.
+    """
+    staged = memoryview(bytearray(min(BLOCK_BYTES, num_bytes)))
+    num_staged = done = 0
+    for piece in pieces:
+        with memoryview(piece) as given, given.cast("B") as view:
+            done += len(view)
+            if done > num_bytes:
+                raise ValueError(f"pieces of {done} bytes and more, for a payload of {num_bytes}")
+            at = 0
+            while at < len(view):
+                if not num_staged and len(view) - at >= BLOCK_BYTES:
+                    yield view[at : at + BLOCK_BYTES]
+                    at += BLOCK_BYTES
+                    continue
+                part = view[at : at + len(staged) - num_staged]
+                staged[num_staged : num_staged + len(part)] = part
+                at, num_staged = at + len(part), num_staged + len(part)
+                if num_staged == BLOCK_BYTES:
+                    yield staged
+                    num_staged = 0
+    if done != num_bytes:
+        raise ValueError(f"pieces of {done} bytes, for a payload of {num_bytes}")
+    if num_staged:
+        yield staged[:num_staged]
 
 
 def _generation(path: FilePath, if_exists: IfExists) -> int:

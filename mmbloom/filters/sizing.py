@@ -24,8 +24,8 @@ from mmbloom.format.fields import LAYOUT_RULES, MAX_CAPACITY, MAX_NUM_BITS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LAYOUTS = tuple(LAYOUT_RULES)
-LAYOUT_IDS = {name: rule.number for name, rule in LAYOUT_RULES.items()}
+LAYOUTS = ("classic", "line", "page")  # those that plan() chooses from
+LAYOUT_IDS = {name: LAYOUT_RULES[name].number for name in LAYOUTS}
 
 LINES_PER_HALF = 32  # a page key has one line of the lower 32 lines of its page, one of the upper
 MIN_FPR = 1e-12  # ten thousand times 1 / 2^53: below it, sums of floats would need more care

@@ -15,7 +15,7 @@ from mmbloom.errors import ChecksumError
 from mmbloom.format.fields import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from _typeshed import ReadableBuffer
 
@@ -59,7 +59,11 @@ def checksum_table(
     payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
 ) -> bytes:
     """Return the bytes of the table for *payload*, as they stand behind it in the file."""
-    checksums = list(iter_checksums(payload, progress=progress, num_threads=num_threads))
+    return pack_table(list(iter_checksums(payload, progress=progress, num_threads=num_threads)))
+
+
+def pack_table(checksums: Sequence[int]) -> bytes:
+    """Return the bytes of the table that holds *checksums*, those of each MiB in order."""
     return struct.pack(f"<{len(checksums)}Q", *checksums)
 
 

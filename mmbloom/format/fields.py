@@ -20,7 +20,8 @@ MAGIC = b"\x89MMB\r\n\x1a\n"
 FORMAT_VERSION = 1
 HEADER_BYTES = 4096
 CHUNK_BYTES = 1 << 20
-KIND_BLOOM = 1
+KIND_BLOOM, KIND_FUSE = 1, 2
+KIND_NAMES = {KIND_BLOOM: "bloom", KIND_FUSE: "fuse"}
 HASH_XXH3_128 = 1
 KEY_FORMS = {"raw": 0, "hex": 1}
 
@@ -45,9 +46,10 @@ WRITER_OPEN, KEYS_EXACT, FINGERPRINT_KNOWN = 1, 2, 4
 
 
 class LayoutRule(NamedTuple):
-    """What a layout fixes: its numbers, and the bounds of the fields beside it."""
+    """What a layout fixes: its numbers, the kinds that have it, and the bounds of other fields."""
 
     number: int
+    kinds: tuple[int, ...]
     probe_scheme: int
     block_bytes: int
     max_probes: int
@@ -59,9 +61,11 @@ class LayoutRule(NamedTuple):
 
 
 LAYOUT_RULES = {
-    "classic": LayoutRule(1, 1, 0, 64),
-    "line": LayoutRule(2, 2, 64, 16),
-    "page": LayoutRule(3, 3, 4096, 32),
+    "classic": LayoutRule(1, (KIND_BLOOM,), 1, 0, 64),
+    "line": LayoutRule(2, (KIND_BLOOM,), 2, 64, 16),
+    "page": LayoutRule(3, (KIND_BLOOM,), 3, 4096, 32),
+    "fuse3": LayoutRule(5, (KIND_FUSE,), 5, 0, 3),
+    "fuse4": LayoutRule(6, (KIND_FUSE,), 6, 0, 4),
 }
 LAYOUT_NAMES = {rule.number: name for name, rule in LAYOUT_RULES.items()}
 KEY_FORM_NAMES = {number: name for name, number in KEY_FORMS.items()}
@@ -165,7 +169,11 @@ HEADER = FieldTable(
     Field(152, 8, "q", "created_unix_ns"),
     Field(160, 16, "16s", "known_answer"),
     Field(176, 4, "I", "metadata_bytes"),
-    Field(180, 332, "332s", "reserved1"),
+    Field(180, 4, "I", "fingerprint_bits"),
+    Field(184, 4, "I", "segment_slots"),
+    Field(188, 4, "I", "num_segments"),
+    Field(192, 4, "I", "num_shards"),
+    Field(196, 316, "316s", "reserved1"),
     Field(512, 512, "512s", "slot_a"),
     Field(1024, 512, "512s", "slot_b"),
     Field(1536, 2048, "2048s", "metadata"),

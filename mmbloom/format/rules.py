@@ -22,7 +22,8 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    KIND_BLOOM,
+    KIND_FUSE,
+    KIND_NAMES,
     KNOWN_ANSWER_KEY,
     LAYOUT_NAMES,
     LAYOUT_RULES,
@@ -34,6 +35,8 @@ from mmbloom.format.fields import (
     Rule,
     is_zero,
 )
+from mmbloom.format.fuse import FIELDS as FUSE_FIELDS
+from mmbloom.format.fuse import fuse_rules
 from mmbloom.format.metadata import decode_metadata
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ _CHECKSUM_START = HEADER.offsets["header_checksum"]
 _NUMBERS = {
     field: (names.keys(), " or ".join(f"{number} ({name})" for number, name in names.items()))
     for field, names in {
-        "kind": {KIND_BLOOM: "bloom"},
+        "kind": KIND_NAMES,
         "layout": LAYOUT_NAMES,
         "probe_scheme": {r.probe_scheme: f"{name}-1" for name, r in LAYOUT_RULES.items()},
         "hash_id": {HASH_XXH3_128: "xxh3-128"},
@@ -114,10 +117,14 @@ def field_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
     yield from _number_rules(values)
     layout = LAYOUT_NAMES[values["layout"]]
     rule, num_bits = LAYOUT_RULES[layout], values["num_bits"]
+    kind_fits = values["kind"] in rule.kinds
+    kinds = " or ".join(name for number, name in KIND_NAMES.items() if number in rule.kinds)
+    yield Rule("layout", kind_fits, f"a layout of kind {values['kind']}", f"{layout}, of {kinds}")
     yield _bounded("num_probes", values, 1, rule.max_probes)
     yield _bounded("num_bits", values, 1, MAX_NUM_BITS)
     step = rule.num_bits_step
     yield Rule("num_bits", num_bits % step == 0, f"a multiple of {step}", num_bits)
+    yield from _kind_rules(values)
     for name, implied in implied_fields(layout, num_bits).items():
         yield Rule(name, values[name] == implied, implied, values[name])
     yield _bounded("overfill", values, 0, 1)
@@ -138,6 +145,15 @@ def _number_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
     yield Rule("incompatible_features", not features, known, lowest, error=VersionError)
     for field, (numbers, known) in _NUMBERS.items():
         yield Rule(field, values[field] in numbers, known, values[field], error=VersionError)
+
+
+def _kind_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
+    """Yield the rules of the fields that only some kinds have."""
+    if values["kind"] == KIND_FUSE:
+        yield from fuse_rules(values)
+        return
+    for name in FUSE_FIELDS:
+        yield Rule(name, not values[name], "0 but for kind fuse", values[name])
 
 
 def _metadata_rules(metadata: bytes, metadata_bytes: int) -> Iterator[Rule]:

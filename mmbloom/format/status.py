@@ -15,6 +15,8 @@ from mmbloom.format.fields import (
     FINGERPRINT_KNOWN,
     HASH,
     KEYS_EXACT,
+    KIND_BLOOM,
+    KIND_FUSE,
     MAX_CANARIES,
     MAX_NUM_BITS,
     SEALED,
@@ -108,7 +110,7 @@ def pack_status(status: Status) -> bytes:
     return checked + checksum64(checked).to_bytes(8, "little")
 
 
-def choose_slot(page: bytes, path: str, num_bits: int) -> Choice:
+def choose_slot(page: bytes, path: str, num_bits: int, kind: int = KIND_BLOOM) -> Choice:
     """Return the status that counts of the two in *page*, a whole header page.
 
     While WRITABLE a damaged slot is a torn write: the other one counts, and ``recovered`` says so.
@@ -122,7 +124,7 @@ def choose_slot(page: bytes, path: str, num_bits: int) -> Choice:
     slots = [page[offset : offset + SLOT_BYTES] for offset in SLOT_OFFSETS]
     checksums = [_checksum_rule(slot) for slot in slots]
     statuses = [
-        _read_slot(slot, path, base, num_bits) if checksum.holds else None
+        _read_slot(slot, path, base, num_bits, kind) if checksum.holds else None
         for slot, base, checksum in zip(slots, SLOT_OFFSETS, checksums, strict=True)
     ]
     slot_a, slot_b = statuses
@@ -141,10 +143,15 @@ def _checksum_rule(slot: bytes) -> Rule:
     return Rule("slot_checksum", computed == stored, f"{computed:#018x}", f"{stored:#018x}")
 
 
-def _read_slot(slot: bytes, path: str, base: int, num_bits: int) -> Status:
+def _read_slot(slot: bytes, path: str, base: int, num_bits: int, kind: int) -> Status:
     """Return the status in a slot whose checksum holds: a fault here was written so, not torn."""
     values = STATUS.unpack(slot)
     STATUS.check(_rules(values, num_bits), path, base)
+    if kind == KIND_FUSE:
+        sealed = values["state"] == SEALED
+        STATUS.check(
+            [Rule("state", sealed, "2 (SEALED) for kind fuse", values["state"])], path, base
+        )
     high, low = HASH.unpack(values["key_set"])
     values["key_set"] = high << 64 | low
     values["canaries"] = tuple(HASH.iter_unpack(values["canaries"]))[: values["num_canaries"]]

@@ -2,16 +2,20 @@
 
 Written to be read beside FORMAT.md, not to be fast: a look-up takes microseconds where the kernel
 takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``probes`` ->
-``payloads``, and ``core`` puts them together. The names are those of ``_kernel.pyi``, which
-documents them; tests/test_engines.py holds the two engines together byte for byte.
+``payloads``; ``core`` and one file a kind put them together. The names are those of
+``_kernel.pyi``, which documents them; tests/test_engines.py holds the two engines together byte
+for byte.
 """
 
-from mmbloom.reference.core import BloomCore
+from mmbloom.reference.bloom import BloomCore
+from mmbloom.reference.core import ChangingCore, FilterCore
+from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
 from mmbloom.reference.payloads import (
     checksum64,
     line_histogram,
+    narrow_histogram,
     page_fill,
     page_halves,
     payloads_equal,
@@ -22,15 +26,21 @@ from mmbloom.reference.probes import probes
 __all__ = [
     "ENGINE",
     "BloomCore",
+    "ChangingCore",
+    "CountingCore",
+    "FilterCore",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
     "RowsBatch",
     "checksum64",
+    "counter_histogram",
+    "flatten_counters",
     "hash_batch",
     "hash_bytes",
     "hash_key",
     "line_histogram",
+    "narrow_histogram",
     "page_fill",
     "page_halves",
     "payloads_equal",

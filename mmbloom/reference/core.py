@@ -1,13 +1,12 @@
-"""One filter: the reference of BloomCore."""
+"""One filter: what the cores of every kind share, FilterCore and ChangingCore."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
-from mmbloom.errors import CapacityError, ClosedError, ReadOnlyError
+from mmbloom.errors import ClosedError, ReadOnlyError
 from mmbloom.reference.hashes import HASH, batch_hashes, hash_key
-from mmbloom.reference.probes import PAGE_BITS, probes
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -19,39 +18,29 @@ MAX_CANARIES = 8
 PAGE_BYTES = 4096
 
 
-class BloomCore:
-    """The probes of one filter over one payload; BloomFilter inherits from it."""
+class FilterCore:
+    """Look-ups of one filter over one payload; a kind's core says what is in it."""
 
     def __init__(self) -> None:
         self._bits: memoryview | None = None
         self._mutex = threading.RLock()
 
-    def _attach(  # noqa: PLR0913, PLR0917 - the kernel's signature
+    def _hold(  # noqa: PLR0913, PLR0917 - as the kernel's
         self,
         payload: Buffer,
-        layout: int,
         num_bits: int,
-        num_probes: int,
+        writable: bool,  # noqa: FBT001 - as the kernel's
         seed: int,
         key_form: int,
-        *,
-        writable: bool,
-        write_through: bool,
         keys_added: int,
-        limit: int | None,
     ) -> None:
+        """Take the payload, which must have num_bits bits: from now on the filter answers."""
         view = memoryview(payload).cast("B")
         if writable and view.readonly:
             raise BufferError("Object is not writable.")
         if not 0 < num_bits <= 8 * len(view):
             raise ValueError(f"num_bits is {num_bits}; the payload holds {8 * len(view)} bits")
-        self._geometry = (layout, num_bits, num_probes)
-        self._seed, self._key_form = seed, key_form
-        self._writable, self._write_through = writable, write_through
-        self._keys_added, self._limit = keys_added, limit
-        self._dirty: set[int] = set()
-        self._marks = self._published_marks = 0
-        self._canary_hashes: tuple[tuple[int, int], ...] = ()
+        self._seed, self._key_form, self._keys_added = seed, key_form, keys_added
         self._bits = view
 
     def _detach(self) -> None:
@@ -72,6 +61,90 @@ class BloomCore:
 
     def _let_go(self) -> None:
         """Close what holds the payload: a hook."""
+
+    @property
+    def keys_added(self) -> int:
+        """Keys that are in."""
+        return self._keys_added
+
+    @keys_added.setter
+    def keys_added(self, number: int) -> None:
+        self._keys_added = number
+
+    @property
+    def closed(self) -> bool:
+        """Whether no payload is attached."""
+        return self._bits is None
+
+    def __contains__(self, key: object) -> bool:
+        self._bytes()
+        return self._contains_hash(*hash_key(key, self._seed, self._key_form))
+
+    def might_contain(self, key: object, /) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been."""
+        return key in self
+
+    def _contains_hash(self, hi: int, lo: int) -> bool:
+        """Answer for one hash: the kind's own."""
+        raise NotImplementedError(hi, lo)
+
+    def _bytes_read(self, hi: int, lo: int) -> list[int]:
+        """Return the bytes of the payload that a look-up of one hash reads: the kind's own."""
+        raise NotImplementedError(hi, lo)
+
+    def _pages_of(self, hashes: Buffer) -> list[int]:
+        read = (self._bytes_read(*key) for key in HASH.iter_unpack(hashes))
+        return sorted({byte // PAGE_BYTES for some in read for byte in some})
+
+    def _contains_hashes(self, hashes: Buffer, maybe: WriteableBuffer) -> None:
+        answers = memoryview(maybe).cast("B")
+        num_keys = memoryview(hashes).nbytes // HASH.size
+        if num_keys > len(answers):
+            raise ValueError(f"maybe holds {len(answers)} answers for {num_keys} hashes")
+        for index, key in enumerate(HASH.iter_unpack(hashes)):
+            answers[index] = self._contains_hash(*key)
+
+    def _contains_batch(self, batch: Batch, maybe: WriteableBuffer) -> int:
+        self._bytes()
+        answers = memoryview(maybe).cast("B")
+        if len(batch) > len(answers):
+            raise ValueError(
+                f"out holds {len(answers)} answers; the batch may have {len(batch)} keys"
+            )
+        count = 0
+        for count, key in enumerate(batch_hashes(batch, self._seed, self._key_form), 1):
+            answers[count - 1] = self._contains_hash(*key)
+        return count
+
+
+class ChangingCore(FilterCore):
+    """A core that keys are added to: count, limit, canaries, changed pages."""
+
+    def _hold_changing(  # noqa: PLR0913, PLR0917 - as the kernel's
+        self,
+        payload: Buffer,
+        num_bits: int,
+        writable: bool,  # noqa: FBT001 - as the kernel's
+        write_through: bool,  # noqa: FBT001 - as the kernel's
+        seed: int,
+        key_form: int,
+        keys_added: int,
+        limit: int | None,
+    ) -> None:
+        """Take the payload as _hold(), to add if *writable*."""
+        self._writable, self._write_through, self._limit = writable, write_through, limit
+        self._dirty: set[int] = set()
+        self._marks = self._published_marks = 0
+        self._canary_hashes: tuple[tuple[int, int], ...] = ()
+        self._hold(payload, num_bits, writable, seed, key_form, keys_added)
+
+    def _check_writable(self) -> memoryview:
+        payload = self._bytes()
+        if not self._writable:
+            where = self._where()
+            how = "open it with mmbloom.open_writable(), or add to a copy()"
+            raise ReadOnlyError(f"{where} is open read-only: {how}")
+        return payload
 
     def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
         """Write these runs of changed pages to the file: a hook."""
@@ -95,112 +168,24 @@ class BloomCore:
                 runs.append((page, 1))
         return runs
 
-    @property
-    def keys_added(self) -> int:
-        """Adds that set a bit."""
-        return self._keys_added
-
-    @keys_added.setter
-    def keys_added(self, number: int) -> None:
-        self._keys_added = number
-
-    @property
-    def closed(self) -> bool:
-        """Whether no payload is attached."""
-        return self._bits is None
-
-    def __contains__(self, key: object) -> bool:
-        self._bytes()
-        return self._contains_hash(*hash_key(key, self._seed, self._key_form))
-
-    def might_contain(self, key: object, /) -> bool:
-        """Return False if *key* was definitely never added, True if it may have been."""
-        return key in self
-
-    def _contains_hash(self, hi: int, lo: int) -> bool:
-        with self._mutex:
-            payload = self._bytes()
-            return all(payload[i >> 3] >> (i & 7) & 1 for i in probes(*self._geometry, hi, lo))
-
-    def add(self, key: object, /) -> bool:
-        """Add one key; return whether it was new."""
-        return self._add_hashes(HASH.pack(*hash_key(key, self._seed, self._key_form))) == 1
-
-    def _check_writable(self) -> memoryview:
-        payload = self._bytes()
-        if not self._writable:
-            where = self._where()
-            how = "open it with mmbloom.open_writable(), or add to a copy()"
-            raise ReadOnlyError(f"{where} is open read-only: {how}")
-        return payload
-
-    def _add_hashes(self, hashes: Buffer) -> int:
-        num_new = 0
-        with self._mutex:
-            payload = self._check_writable()
-            try:
-                for key in HASH.iter_unpack(hashes):
-                    if not self._contains_hash(*key):
-                        if self._limit is not None and self._keys_added >= self._limit:
-                            raise CapacityError(self._where(), self._limit, num_new)
-                        self._set_bits(payload, probes(*self._geometry, *key))
-                        self._keys_added += 1
-                        num_new += 1
-                    self._keep_canary(key)
-            finally:
-                if self._write_through:
-                    self._publish()
-        return num_new
-
-    def _set_bits(self, payload: memoryview, bits: list[int]) -> None:
-        self._marks += self._write_through
-        for i in bits:
-            value = payload[i >> 3] | 1 << (i & 7)
-            if self._write_through and value != payload[i >> 3]:
-                self._dirty.add(i // PAGE_BITS)
-            payload[i >> 3] = value
-
     def _keep_canary(self, key: tuple[int, ...]) -> None:
         """Keep the first distinct keys, new ones or not: the bits of each are set."""
         if len(self._canary_hashes) < MAX_CANARIES and key not in self._canary_hashes:
             self._canary_hashes += ((key[0], key[1]),)
 
-    def _pages_of(self, hashes: Buffer) -> list[int]:
-        pages = (probes(*self._geometry, *key) for key in HASH.iter_unpack(hashes))
-        return sorted({bit // PAGE_BITS for bits in pages for bit in bits})
-
-    def _contains_hashes(self, hashes: Buffer, maybe: WriteableBuffer) -> None:
-        answers = memoryview(maybe).cast("B")
-        num_keys = memoryview(hashes).nbytes // HASH.size
-        if num_keys > len(answers):
-            raise ValueError(f"maybe holds {len(answers)} answers for {num_keys} hashes")
-        for index, key in enumerate(HASH.iter_unpack(hashes)):
-            answers[index] = self._contains_hash(*key)
-
-    def _contains_batch(self, batch: Batch, maybe: WriteableBuffer) -> int:
-        self._bytes()
-        answers = memoryview(maybe).cast("B")
-        if len(batch) > len(answers):
-            raise ValueError(
-                f"out holds {len(answers)} answers; the batch may have {len(batch)} keys"
-            )
-        count = 0
-        for count, key in enumerate(batch_hashes(batch, self._seed, self._key_form), 1):
-            answers[count - 1] = self._contains_hash(*key)
-        return count
-
-    def _combine(self, other: Buffer | None, operation: str, keys_added: int) -> None:
+    def _load(self, other: Buffer, keys_added: int) -> None:
+        """Payload = a copy of *other*; then set the count."""
         with self._mutex:
-            payload = self._check_writable()
-            size = len(payload)
-            operand = bytes(size) if other is None else memoryview(other).cast("B")
-            if len(operand) != size:
-                raise ValueError(f"payloads of {size} and {len(operand)} bytes")
-            left, right = int.from_bytes(payload, "little"), int.from_bytes(operand, "little")
-            combined = {"or": left | right, "and": left & right, "clear": 0}[operation]
-            payload[:] = combined.to_bytes(size, "little")
+            payload, operand = self._check_writable(), memoryview(other).cast("B")
+            if len(operand) != len(payload):
+                raise ValueError(f"payloads of {len(payload)} and {len(operand)} bytes")
+            payload[:] = operand
             self._keys_added = keys_added
-            if self._write_through:
-                self._marks += 1
-                self._dirty.update(range(-(-size // PAGE_BYTES)))
-                self._publish()
+            self._mark_everything()
+
+    def _mark_everything(self) -> None:
+        """Every page has changed."""
+        if self._write_through:
+            self._marks += 1
+            self._dirty.update(range(-(-len(self._bytes()) // PAGE_BYTES)))
+            self._publish()

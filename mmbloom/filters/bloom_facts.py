@@ -1,0 +1,43 @@
+"""What only a Bloom filter says of itself: its geometry, and what its set bits tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmbloom.filters import measure
+from mmbloom.filters.facts import FilterFacts
+from mmbloom.filters.sizing import Geometry
+
+
+class BloomFacts(FilterFacts):
+    """The read-only side of BloomFilter; see there."""
+
+    kind = "bloom"
+
+    @property
+    def geometry(self) -> Geometry:
+        """Layout, num_bits and num_probes together, with the sizes that follow from them."""
+        header = self._header
+        return Geometry(header.layout_name, header.num_bits, header.num_probes)
+
+    @property
+    def fill_ratio(self) -> float:
+        """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
+        return self._bits_set() / self.num_bits
+
+    def approx_count(self) -> int:
+        """Estimate the distinct keys from the set bits.
+
+        Without a single zero bit the answer is a floor: more cannot be told.
+        Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
+        """
+        return round(measure.approx_keys(self.geometry, self._open_payload()))
+
+    def _measure_fpr(self, payload: memoryview) -> float:
+        return measure.expected_fpr(self.geometry, payload)
+
+    def _fewest_keys(self, payload: memoryview) -> int:
+        return measure.fewest_keys(self.geometry, payload)
+
+    def _kind_facts(self) -> dict[str, Any]:
+        return {"overfill": bool(self._header.overfill)}
