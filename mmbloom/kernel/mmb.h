@@ -4,7 +4,8 @@
      source.c     memory in some layout      -> views   (where each key lies)
      canonical.c  a view                     -> canonical bytes (UTF-8, decoded hex)
      hash.c       canonical bytes            -> 128-bit hashes
-     bloom.c      hashes                     -> bits of a payload; layouts in classic.c and lines.c
+     bloom.c      hashes                     -> bits of a payload; layouts in classic.c, lines.c and narrow.c
+     counting.c   hashes                     -> counters of a payload
      bits.c       whole payloads: counts, unions, fill
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
@@ -40,7 +41,7 @@ typedef enum { MMB_BYTES = 0, MMB_LATIN1 = 1, MMB_UCS2 = 2, MMB_UCS4 = 4 } mmb_e
 typedef enum { MMB_RAW = 0, MMB_HEX = 1 } mmb_key_form;
 
 /* Numbers as in FORMAT.md, field layout. */
-typedef enum { MMB_CLASSIC = 1, MMB_LINE = 2, MMB_PAGE = 3 } mmb_layout;
+typedef enum { MMB_CLASSIC = 1, MMB_LINE = 2, MMB_PAGE = 3, MMB_NARROW = 4 } mmb_layout;
 
 /* Where one key lies: `length` code units of `encoding` at `data`. */
 typedef struct {
