@@ -13,6 +13,7 @@ from mmbloom.build.memory import BuildReport, Progress, build
 from mmbloom.build.sources import KeyList, read_list
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
+    AbsentKeyError,
     CapacityError,
     ChecksumError,
     ClosedError,
@@ -32,17 +33,20 @@ from mmbloom.errors import (
     WrongKindError,
 )
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
 
 __all__ = [
     "ENGINE",
+    "AbsentKeyError",
     "BloomFilter",
     "BuildReport",
     "CapacityError",
     "ChecksumError",
     "ClosedError",
+    "CountingBloomFilter",
     "FormatError",
     "Geometry",
     "IncompatibleError",

@@ -150,8 +150,14 @@ class ChangingCore(FilterCore):
     _canary_hashes: tuple[tuple[int, int], ...]
     """Hashes of the first 8 distinct keys that were added."""
 
+    def _add_hashes(self, hashes: ReadableBuffer) -> int:
+        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
+
     def _load(self, other: ReadableBuffer, keys_added: int) -> None:
         """Payload = a copy of *other*; then set the count."""
+
+    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
+        """Payload and *other* together ("or" and what else the kind knows), or all zero ("clear"); then set the count."""
 
     def _check_writable(self) -> None:
         """Raise ClosedError or ReadOnlyError unless keys can be added."""
@@ -220,9 +226,6 @@ class CountingCore(ChangingCore):
         15 stands for 15 or more. Too high with about the false-positive rate. Raises and costs as a look-up.
         """
 
-    def _add_hashes(self, hashes: ReadableBuffer) -> int:
-        """Count hashes in, in order; return how many were new. CapacityError as for BloomCore."""
-
     def _remove_hashes(self, hashes: ReadableBuffer) -> int:
         """Count hashes out, in order; return how many are certainly absent now. AbsentKeyError says how many were removed
         before the one that was absent."""
@@ -275,9 +278,6 @@ class BloomCore(ChangingCore):
 
         Cost: about as a look-up in memory; in a file also one write of each changed 4 KiB page.
         """
-
-    def _add_hashes(self, hashes: ReadableBuffer) -> int:
-        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
 
     def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
         """Payload |= *other* ("or"), &= *other* ("and"), or all zero ("clear"); then set the count."""

@@ -27,6 +27,10 @@ cdef class CountingCore(ChangingCore):
     def num_saturated(self):
         return self._saturated
 
+    @num_saturated.setter
+    def num_saturated(self, uint64_t number):
+        self._saturated = number
+
     def _keys_by_estimate(self):
         """Hook: a count of the keys that is not too high. Called with the mutex held."""
         return self._keys_added

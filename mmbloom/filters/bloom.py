@@ -2,32 +2,25 @@
 
 What a call means and what it refuses. Bits are set and read by the engine's BloomCore, an ancestor
 of BloomFilter, so that ``key in f`` costs no Python frame. ``bloom_facts`` has what a filter tells
-of itself, ``handle`` and ``changing`` its life while it is open, ``combining`` what two of them
-have in common, and ``sizing`` and ``estimates`` the formulas.
+of itself, ``handle`` and ``changing`` its life while it is open, ``adding`` its batches,
+``combining`` what two of them have in common, and ``sizing`` and ``estimates`` the formulas.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from mmbloom.engine import BloomCore, hash_batch, payloads_equal
+from mmbloom.engine import BloomCore
 from mmbloom.errors import CapacityError
-from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining
-from mmbloom.filters.bloom_facts import BloomFacts
-from mmbloom.filters.changing import ChangingHandle
+from mmbloom.filters.adding import AddingHandle
 from mmbloom.filters.parameters import header_for
-from mmbloom.format.fields import WRITER_OPEN
-from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mmbloom.files.paths import FilePath
-    from mmbloom.keys.pieces import Nulls
 
 
-class BloomFilter(BloomFacts, ChangingHandle, BloomCore):
+class BloomFilter(AddingHandle, BloomCore):
     """A fixed-size Bloom filter, in a mapped file or in memory.
 
     Guarantee: a key that was added is never answered "definitely not". *capacity* distinct keys
@@ -43,6 +36,8 @@ class BloomFilter(BloomFacts, ChangingHandle, BloomCore):
     """
 
     # -- making and opening ------------------------------------------------------------------------
+
+    kind = "bloom"
 
     @classmethod
     def create(  # noqa: PLR0913 - what the header holds
@@ -137,39 +132,6 @@ class BloomFilter(BloomFacts, ChangingHandle, BloomCore):
             **self._attachment(payload),
         )
 
-    # -- keys --------------------------------------------------------------------------------------
-
-    def update(self, keys: object, *, nulls: Nulls = "raise") -> int:
-        """Add a batch of keys; return how many were new.
-
-        Args:
-            keys: as for contains_many().
-            nulls: "raise", or "skip" the nulls of Arrow data.
-
-        Raises:
-            KeyTypeError, KeyValueError: a bad key. Of a list, an array or Arrow data nothing was
-                added. An iterator is taken 2**20 keys at a time; of the piece with the bad key
-                nothing was added.
-            CapacityError: the filter is full. The keys before the one that did not fit were added.
-
-        Cost: 16 bytes a key while it runs, for arrays and Arrow data at most 16 MiB.
-        """
-        header = self._header
-        self._check_writable()
-        pieces = pieces_of(keys, nulls)
-        hashed: Iterable[bytearray]
-        hashed = (hash_batch(piece.batch, header.seed, header.key_form) for piece in pieces)
-        if header.key_form:
-            hashed = list(hashed)  # in another form than raw any piece can hold a bad key
-        num_new = 0
-        for hashes in hashed:
-            try:
-                num_new += self._add_hashes(hashes)
-            except CapacityError as exc:
-                total = num_new + (exc.num_added or 0)
-                raise CapacityError(exc.where, exc.capacity, total) from None
-        return num_new
-
     # -- sets --------------------------------------------------------------------------------------
 
     def __or__(self, other: object) -> Self:
@@ -229,35 +191,3 @@ class BloomFilter(BloomFacts, ChangingHandle, BloomCore):
         result.keys_added = count(self, other, result._open_payload())
         result._canary_hashes = result._found(self._canary_hashes + other._canary_hashes)
         return result
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether both answer alike for every key: same parameters, same bits.
-
-        Cost: a pass over both.
-        """
-        if not isinstance(other, BloomFilter):
-            return NotImplemented
-        mine, its = self._open_payload(), other._open_payload()
-        return combining.same_identity(self, other) and payloads_equal(mine, its)
-
-    __hash__ = None  # type: ignore[assignment]  # equal by content, which changes
-
-    def clear(self) -> None:
-        """Forget all keys: every bit and the count become 0. A file is flushed."""
-        self._clear_bits(None, "clear", 0)
-
-    def _clear_bits(self, other: memoryview | None, operation: str, keys_added: int) -> None:
-        """Change the payload so that keys may go: FORMAT.md, "Clear bits"."""
-        with self._shrinking:  # one at a time, and no flush stores a canary until it is done
-            with self._mutex:
-                self._check_writable()
-                storage = self._storage
-                if isinstance(storage, WritableFile):
-                    stored = storage.status
-                    flags = stored.flags & WRITER_OPEN
-                    bare = stored._replace(keys_added=0, flags=flags, key_set=0, canaries=())
-                    storage.flush(bare)
-            self._combine(other, operation, keys_added)
-            with self._mutex:
-                self._canary_hashes = self._found(self._canary_hashes)
-        self.flush()

@@ -1,4 +1,4 @@
-"""What only a Bloom filter says of itself: its geometry, and what its set bits tell."""
+"""What a Bloom filter, plain or counting, says of itself: its geometry, and what is set tells."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from mmbloom.filters.sizing import Geometry
 
 
 class BloomFacts(FilterFacts):
-    """The read-only side of BloomFilter; see there."""
-
-    kind = "bloom"
+    """The read-only side of BloomFilter and CountingBloomFilter; see there."""
 
     @property
     def geometry(self) -> Geometry:
@@ -22,8 +20,11 @@ class BloomFacts(FilterFacts):
 
     @property
     def fill_ratio(self) -> float:
-        """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
-        return self._bits_set() / self.num_bits
+        """Set bits / num_bits; of counters, the share that is not zero.
+
+        Cost: one pass over the payload, unless sealed.
+        """
+        return self._bits_set() * self.place_bits / self.num_bits
 
     def approx_count(self) -> int:
         """Estimate the distinct keys from the set bits.

@@ -183,7 +183,7 @@ class ChangingHandle(FilterHandle, ChangingCore):
             self._publish()
             payload = self._open_payload()
             measured, table = measure_payload(shape_of(self._header), payload)
-            status = sealed_status(self._status_now(), measured)
+            status = sealed_status(self._status_to_seal(), measured)
             storage.write(self._header.checksums_offset, table)
             storage.seal(status)
         sealed = open_same(storage.path, self.uuid)
@@ -232,6 +232,10 @@ class ChangingHandle(FilterHandle, ChangingCore):
             key_set=0,
             canaries=canaries,
         )
+
+    def _status_to_seal(self) -> Status:
+        """Return the status that seal() completes."""
+        return self._status_now()
 
     # -- the handle --------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ from mmbloom.errors import IncompatibleError
 from mmbloom.filters import measure
 
 if TYPE_CHECKING:
-    from mmbloom.filters.bloom import BloomFilter
+    from mmbloom.filters.adding import AddingHandle
 
 # What must be equal for two filters to answer alike, in the order in which a difference is named.
 IDENTITY = ("layout", "num_bits", "num_probes", "seed", "key_form")
 
 
-def check_compatible(left: BloomFilter, right: BloomFilter) -> None:
+def check_compatible(left: AddingHandle, right: AddingHandle) -> None:
     """Raise IncompatibleError for the first field in which the two filters differ."""
     for field in IDENTITY:
         mine, its = getattr(left, field), getattr(right, field)
@@ -22,12 +22,12 @@ def check_compatible(left: BloomFilter, right: BloomFilter) -> None:
             raise IncompatibleError(field, mine, its)
 
 
-def same_identity(left: BloomFilter, right: BloomFilter) -> bool:
+def same_identity(left: AddingHandle, right: AddingHandle) -> bool:
     """Return whether the two filters answer alike for every key once their payloads are equal."""
     return all(getattr(left, field) == getattr(right, field) for field in IDENTITY)
 
 
-def keys_of_union(left: BloomFilter, right: BloomFilter, union: memoryview) -> int:
+def keys_of_union(left: AddingHandle, right: AddingHandle, union: memoryview) -> int:
     """Return how many keys the payload *union* of both holds, as far as that can be told.
 
     What *right* adds is estimated from the bits it adds, and bounded by what the two counted. More
@@ -46,7 +46,7 @@ def keys_of_union(left: BloomFilter, right: BloomFilter, union: memoryview) -> i
     return count
 
 
-def keys_of_intersection(left: BloomFilter, right: BloomFilter, common: memoryview) -> int:
+def keys_of_intersection(left: AddingHandle, right: AddingHandle, common: memoryview) -> int:
     """Return how many keys set the payload *common*, the bits of both: as many as could be common.
 
     The share of the keys of *left* that its bits speak for. Cost: two passes over the payload.

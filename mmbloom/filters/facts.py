@@ -30,6 +30,7 @@ class FilterFacts(FilterCore):
     """What all kinds tell; see BloomFilter and FuseFilter."""
 
     kind: ClassVar[str]  # as ``info`` and errors name it
+    place_bits: ClassVar[int] = 1  # bits of the payload that a place takes: it is set, or it is not
 
     _header: Header
     _status: Status
@@ -119,7 +120,7 @@ class FilterFacts(FilterCore):
         raise NotImplementedError(len(payload))
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
-        """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
+        """Return how full each of up to *num_regions* equal parts of the payload is, from 0 to 1.
 
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
@@ -130,13 +131,19 @@ class FilterFacts(FilterCore):
         edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
         ends = [min(8 * edge, self.num_bits) for edge in edges]
         return [
-            popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
+            self._count_set(payload[edges[i] : edges[i + 1]])
+            * self.place_bits
+            / (ends[i + 1] - ends[i])
             for i in range(count)
         ]
 
     def _bits_set(self) -> int:
         payload = self._open_payload()
-        return self._status.bits_set if self.sealed else popcount(payload)
+        return self._status.bits_set if self.sealed else self._count_set(payload)
+
+    def _count_set(self, payload: memoryview) -> int:
+        """Return how many places of a part of the payload, in whole lines, are set."""
+        return popcount(payload)
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -173,7 +180,7 @@ class FilterFacts(FilterCore):
             "fpr": self.fpr,
             "expected_fpr": self.expected_fpr(),
             "bits_set": bits_set,
-            "fill_ratio": bits_set / self.num_bits,
+            "fill_ratio": bits_set * self.place_bits / self.num_bits,
             "seed": self.seed,
             "key_form": self.key_form,
             "format_version": header.format_version,
@@ -228,7 +235,7 @@ class FilterFacts(FilterCore):
             progress=progress,
             num_threads=num_threads or len(os.sched_getaffinity(0)),
         )
-        found = popcount(payload)
+        found = self._count_set(payload)
         if found != self._status.bits_set:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
             counted = f"{found}, as counted"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.changing import claim_file
+from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.handle import map_file
 from mmbloom.format.fields import KIND_NAMES
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from mmbloom.filters.changing import ChangingHandle
     from mmbloom.filters.handle import FilterHandle
 
-CHANGING: dict[str, type[ChangingHandle]] = {"bloom": BloomFilter}
+CHANGING: dict[str, type[ChangingHandle]] = {"bloom": BloomFilter, "counting": CountingBloomFilter}
 KINDS: dict[str, type[FilterHandle]] = {**CHANGING}
 
 
@@ -27,7 +28,7 @@ def open_any(path: FilePath, *, advice: Advice = "random") -> FilterHandle:
         advice: as for BloomFilter.open().
 
     Returns:
-        A BloomFilter or a FuseFilter, as the file says.
+        A BloomFilter, a CountingBloomFilter or a FuseFilter, as the file says.
 
     Raises:
         FormatError, OSError: as BloomFilter.open().
@@ -45,7 +46,7 @@ def open_writable(path: FilePath) -> ChangingHandle:
         path: any path type.
 
     Returns:
-        A BloomFilter: the only kind so far that can be added to.
+        A BloomFilter or a CountingBloomFilter, as the file says.
 
     Raises:
         LockHeldError, ReadOnlyError, VersionError, FormatError, OSError: as

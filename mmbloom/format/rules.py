@@ -31,6 +31,7 @@ from mmbloom.format.fields import (
     MAX_CAPACITY,
     MAX_METADATA_BYTES,
     MAX_NUM_BITS,
+    SCHEME_NAMES,
     SLOT_OFFSETS,
     Rule,
     is_zero,
@@ -60,7 +61,7 @@ _NUMBERS = {
     for field, names in {
         "kind": KIND_NAMES,
         "layout": LAYOUT_NAMES,
-        "probe_scheme": {r.probe_scheme: f"{name}-1" for name, r in LAYOUT_RULES.items()},
+        "probe_scheme": SCHEME_NAMES,
         "hash_id": {HASH_XXH3_128: "xxh3-128"},
         "key_form": KEY_FORM_NAMES,
     }.items()

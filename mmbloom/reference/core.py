@@ -173,6 +173,14 @@ class ChangingCore(FilterCore):
         if len(self._canary_hashes) < MAX_CANARIES and key not in self._canary_hashes:
             self._canary_hashes += ((key[0], key[1]),)
 
+    def _add_hashes(self, hashes: Buffer) -> int:
+        """Add hashes in order, return how many were new: the kind's own."""
+        raise NotImplementedError(hashes)
+
+    def _combine(self, other: Buffer | None, operation: str, keys_added: int) -> None:
+        """Change the whole payload: the kind's own."""
+        raise NotImplementedError(other, operation, keys_added)
+
     def _load(self, other: Buffer, keys_added: int) -> None:
         """Payload = a copy of *other*; then set the count."""
         with self._mutex:

@@ -22,7 +22,7 @@ LINE_BYTES = NARROW_BITS // 2
 class CountingCore(ChangingCore):
     """The counters of one filter over one payload; CountingBloomFilter inherits from it."""
 
-    def _attach(  # noqa: PLR0913, PLR0917 - the kernel's signature
+    def _attach(  # noqa: PLR0913 - the kernel's signature
         self,
         payload: Buffer,
         num_counters: int,
@@ -48,6 +48,10 @@ class CountingCore(ChangingCore):
     def num_saturated(self) -> int:
         """Counters that are at the most, and stay there."""
         return self._saturated
+
+    @num_saturated.setter
+    def num_saturated(self, number: int) -> None:
+        self._saturated = number
 
     def _keys_by_estimate(self) -> int:
         """Return a count of the keys that is not too high: a hook."""
@@ -155,7 +159,8 @@ class CountingCore(ChangingCore):
             if len(operand) != size:
                 raise ValueError(f"payloads of {size} and {len(operand)} bytes")
             if operation == "or":
-                sums = (min(sum(pair), MOST) for pair in zip(_each(payload), _each(operand), strict=True))
+                pairs = zip(_each(payload), _each(operand), strict=True)
+                sums = (min(sum(pair), MOST) for pair in pairs)
                 payload[:] = bytes(low | high << 4 for low, high in zip(sums, sums, strict=True))
             elif operation == "clear":
                 payload[:] = bytes(size)

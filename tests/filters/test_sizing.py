@@ -359,7 +359,7 @@ def test_the_search_ends_at_the_least_size_even_without_a_slope_to_follow(
         tried.append(size)
         return -1.0 if size >= least else 1.0
 
-    assert sizing._least_passing(excess, guess, slope) == least
+    assert search.least_passing(excess, guess, slope) == least
     assert len(tried) < 110
 
 
