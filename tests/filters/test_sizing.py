@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.filters import model, sizing
+from mmbloom.filters import model, search, sizing
 from mmbloom.filters.sizing import (
     LAYOUT_IDS,
     LAYOUTS,
