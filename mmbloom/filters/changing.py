@@ -144,7 +144,7 @@ class ChangingHandle(FilterHandle, ChangingCore):
             return
         # The checksums must be those of what is written, even if somebody is adding just now.
         with self.copy() as still:
-            facts = still._header, still._status_now()
+            facts = still._header, still._status_to_seal()
             pieces = [still._open_payload()]
             write_sealed(path, still._header, pieces, lambda _: facts, if_exists=if_exists)
 

@@ -267,12 +267,10 @@ class CountingBloomFilter(AddingHandle, CountingCore):
         """Return the status to store. While keys can be removed it holds no canaries.
 
         A canary that is stored must be in, and a removal would have to take it back first, with a
-        sync: FORMAT.md, "Remove".
+        sync.
         """
         status = self._status_to_seal()
-        if isinstance(self._storage, WritableFile) and not status.is_sealed:
-            return status._replace(canaries=())
-        return status
+        return status if status.is_sealed else status._replace(canaries=())
 
     def _status_to_seal(self) -> Status:
         status = super()._status_now()

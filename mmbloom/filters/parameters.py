@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mmbloom.errors import ParameterTypeError
 from mmbloom.filters.sizing import check_capacity, check_fpr, plan, plan_counters
-from mmbloom.format.fields import KIND_COUNTING
 from mmbloom.format.header import new_header
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ def counting_header_for(  # noqa: PLR0913 - what the header holds
     _check_types(key_form, overfill)
     geometry = plan_counters(capacity, fpr)
     return new_header(
-        kind=KIND_COUNTING,
         layout=geometry.layout,
         num_bits=geometry.num_bits,
         num_probes=geometry.num_probes,

@@ -47,10 +47,10 @@ WRITER_OPEN, KEYS_EXACT, FINGERPRINT_KNOWN = 1, 2, 4
 
 
 class LayoutRule(NamedTuple):
-    """What a layout fixes: its numbers, the kinds that have it, and the bounds of other fields."""
+    """What a layout fixes: its numbers, the kind that has it, and the bounds of other fields."""
 
     number: int
-    kinds: tuple[int, ...]
+    kind: int
     probe_scheme: int
     block_bytes: int
     max_probes: int
@@ -62,14 +62,14 @@ class LayoutRule(NamedTuple):
 
 
 LAYOUT_RULES = {
-    "classic": LayoutRule(1, (KIND_BLOOM,), 1, 0, 64),
-    "line": LayoutRule(2, (KIND_BLOOM,), 2, 64, 16),
-    "page": LayoutRule(3, (KIND_BLOOM,), 3, 4096, 32),
-    "narrow": LayoutRule(4, (KIND_BLOOM,), 4, 16, 16),
-    "fuse3": LayoutRule(5, (KIND_FUSE,), 5, 0, 3),
-    "fuse4": LayoutRule(6, (KIND_FUSE,), 6, 0, 4),
+    "classic": LayoutRule(1, KIND_BLOOM, 1, 0, 64),
+    "line": LayoutRule(2, KIND_BLOOM, 2, 64, 16),
+    "page": LayoutRule(3, KIND_BLOOM, 3, 4096, 32),
+    "narrow": LayoutRule(4, KIND_BLOOM, 4, 16, 16),
+    "fuse3": LayoutRule(5, KIND_FUSE, 5, 0, 3),
+    "fuse4": LayoutRule(6, KIND_FUSE, 6, 0, 4),
     # A counter for each bit of `narrow`, and so the same probes.
-    "counters": LayoutRule(7, (KIND_COUNTING,), 4, 64, 16),
+    "counters": LayoutRule(7, KIND_COUNTING, 4, 64, 16),
 }
 # Named for the first layout that has it.
 SCHEME_NAMES = {rule.probe_scheme: f"{name}-1" for name, rule in reversed(LAYOUT_RULES.items())}

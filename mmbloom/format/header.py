@@ -19,7 +19,6 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    KIND_BLOOM,
     LAYOUT_NAMES,
     LAYOUT_RULES,
     MAGIC,
@@ -179,7 +178,6 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
-    kind: int = KIND_BLOOM,
     shape: FuseShape | None = None,
 ) -> Header:
     """Return the header of a new filter file; every other field follows from these.
@@ -198,7 +196,7 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
         "format_version": FORMAT_VERSION,
         "incompatible_features": 0,
         "compatible_features": 0,
-        "kind": kind,
+        "kind": LAYOUT_RULES[layout].kind,
         "layout": LAYOUT_RULES[layout].number,
         "hash_id": HASH_XXH3_128,
         "key_form": KEY_FORMS[key_form],

@@ -118,9 +118,8 @@ def field_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
     yield from _number_rules(values)
     layout = LAYOUT_NAMES[values["layout"]]
     rule, num_bits = LAYOUT_RULES[layout], values["num_bits"]
-    kind_fits = values["kind"] in rule.kinds
-    kinds = " or ".join(name for number, name in KIND_NAMES.items() if number in rule.kinds)
-    yield Rule("layout", kind_fits, f"a layout of kind {values['kind']}", f"{layout}, of {kinds}")
+    kind, its_kind = KIND_NAMES[values["kind"]], KIND_NAMES[rule.kind]
+    yield Rule("layout", kind == its_kind, f"a layout of kind {kind}", f"{layout}, of {its_kind}")
     yield _bounded("num_probes", values, 1, rule.max_probes)
     yield _bounded("num_bits", values, 1, MAX_NUM_BITS)
     step = rule.num_bits_step

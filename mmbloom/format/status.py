@@ -166,6 +166,9 @@ def _kind_rules(values: dict[str, Any], num_bits: int, kind: int) -> Iterator[Ru
     most = num_bits // COUNTER_BITS if kind == KIND_COUNTING else 0
     expected = f"at most {most}" if most else "0 but for kind counting"
     yield Rule("num_saturated", full <= most, expected, full)
+    if kind == KIND_COUNTING and state == WRITABLE:  # its keys may be removed
+        found = values["num_canaries"]
+        yield Rule("num_canaries", not found, "0 while WRITABLE for kind counting", found)
 
 
 def _newer(slot_a: Status, slot_b: Status, path: str) -> tuple[Status, int]:
