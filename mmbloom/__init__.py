@@ -17,6 +17,7 @@ from mmbloom.errors import (
     CapacityError,
     ChecksumError,
     ClosedError,
+    ConstructionError,
     FormatError,
     IncompatibleError,
     KeyTypeError,
@@ -34,6 +35,7 @@ from mmbloom.errors import (
 )
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.counting import CountingBloomFilter
+from mmbloom.filters.fuse import FuseFilter
 from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.keys import int_key
@@ -46,8 +48,10 @@ __all__ = [
     "CapacityError",
     "ChecksumError",
     "ClosedError",
+    "ConstructionError",
     "CountingBloomFilter",
     "FormatError",
+    "FuseFilter",
     "Geometry",
     "IncompatibleError",
     "KeyList",

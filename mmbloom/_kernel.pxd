@@ -11,6 +11,7 @@ cdef extern from "mmb.h" nogil:
         MMB_HEX_ODD
         MMB_HEX_DIGIT
         MMB_FIELD_MISSING
+        MMB_UNSOLVABLE
 
     ctypedef enum mmb_encoding:
         MMB_BYTES
@@ -89,7 +90,8 @@ cdef extern from "bloom.h" nogil:
 
     bint mmb_dirty_next(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
     void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
-    size_t mmb_bloom_pages_of(const void *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
+    size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                              uint64_t *pages) noexcept
     uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
     void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                            uint8_t *maybe) noexcept
@@ -113,7 +115,7 @@ cdef extern from "counting.h" nogil:
     uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
     void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                               uint8_t *maybe) noexcept
-    size_t mmb_counting_pages_of(const void *counting, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
+    size_t mmb_counting_pages_of(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
     unsigned mmb_counting_least(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
     size_t mmb_counting_add_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
                                  uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
@@ -132,7 +134,8 @@ cdef extern from "pipeline.h" nogil:
     ctypedef void (*mmb_look_up)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                                  uint8_t *maybe) noexcept
 
-    ctypedef size_t (*mmb_pages_of)(const void *shape, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
+    ctypedef size_t (*mmb_pages_of)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                                    uint64_t *pages) noexcept
 
     ctypedef struct mmb_lookup:
         const void *shape
@@ -161,3 +164,24 @@ cdef extern from "bits.h" nogil:
 cdef extern from "sort.h" nogil:
     size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
     mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)
+
+
+cdef extern from "fuse.h" nogil:
+    enum:
+        MMB_FUSE_MAX_ARITY
+        MMB_FUSE_MAX_KEYS
+
+    ctypedef struct mmb_fuse:
+        uint32_t arity
+        uint64_t shard_bytes
+
+    mmb_fuse mmb_fuse_of(uint32_t arity, uint32_t fingerprint_bits, uint32_t segment_slots, uint32_t num_segments,
+                         uint32_t num_shards)
+    uint64_t mmb_fuse_bytes(const mmb_fuse *fuse)
+    uint8_t mmb_fuse_contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash hash)
+    void mmb_fuse_look_up(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                          uint8_t *maybe) noexcept
+    size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                             uint64_t *pages) noexcept
+    mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
+                                  uint8_t *shard, uint64_t *seed)

@@ -281,3 +281,39 @@ class BloomCore(ChangingCore):
 
     def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
         """Payload |= *other* ("or"), &= *other* ("and"), or all zero ("clear"); then set the count."""
+
+@disjoint_base
+class FuseCore(FilterCore):
+    """The fingerprints of one fuse filter over one payload."""
+
+    def _attach(
+        self,
+        payload: ReadableBuffer,
+        arity: int,
+        fingerprint_bits: int,
+        segment_slots: int,
+        num_segments: int,
+        num_shards: int,
+        seed: int,
+        key_form: int,
+        *,
+        keys_added: int,
+    ) -> None:
+        """Start to answer from *payload*, whose shape FORMAT.md must allow. Raises ValueError if it is too short for it."""
+
+def fuse_shard(
+    hashes: ReadableBuffer,
+    arity: int,
+    fingerprint_bits: int,
+    segment_slots: int,
+    num_segments: int,
+    num_shards: int,
+    max_seeds: int,
+) -> tuple[int, bytearray] | None:
+    """Construct the shard that these distinct hashes are all of, at most 2^24 - 1; sorted ones are the fastest.
+
+    Returns:
+        Its seed and its bytes; None if none of *max_seeds* seeds gives one. The same hashes in the same order give the same.
+
+    Cost: 14 bytes of memory a key beside hashes and shard. The GIL is released.
+    """

@@ -62,6 +62,7 @@ cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than gi
 include "_kernel_keys.pxi"
 include "_kernel_filter.pxi"
 include "_kernel_bloom.pxi"
+include "_kernel_fuse.pxi"
 include "_kernel_counting.pxi"
 
 

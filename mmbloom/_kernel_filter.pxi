@@ -178,12 +178,18 @@ cdef class FilterCore:
     def _pages_of(self, const uint8_t[::1] hashes not None):
         cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
         cdef size_t count = 0
+        cdef uint8_t *payload
         cdef uint64_t *pages = <uint64_t *>PyMem_Malloc(max(n, 1) * self._lookup.pages_per_key * sizeof(uint64_t))
         if pages == NULL:
             raise MemoryError
         try:
             if n > 0:
-                count = self._lookup.pages_of(self._lookup.shape, <const mmb_hash *>&hashes[0], n, pages)
+                payload = self._pin()
+                try:
+                    count = self._lookup.pages_of(
+                        self._lookup.shape, payload, <const mmb_hash *>&hashes[0], n, pages)
+                finally:
+                    self._unpin()
             return sorted({pages[i] for i in range(count)})
         finally:
             PyMem_Free(pages)
@@ -276,6 +282,12 @@ cdef class ChangingCore(FilterCore):
             memset(self._dirty.groups, 1, <size_t>len(self._dirty_groups))
             self._publish_marks(1)
         return 0
+
+    def _add_hashes(self, hashes):
+        raise NotImplementedError  # the kind's own
+
+    def _combine(self, other, str operation, uint64_t keys_added):
+        raise NotImplementedError  # the kind's own
 
     def _load(self, const uint8_t[::1] other not None, uint64_t keys_added):
         """The payload becomes a copy of *other*."""

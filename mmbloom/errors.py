@@ -163,6 +163,20 @@ class IncompatibleError(MmbloomError, ValueError):
         return f"the filters differ in {self.field}: {values}. Neither was changed."
 
 
+class ConstructionError(MmbloomError, RuntimeError):
+    """No fuse filter of these keys was found: build it with another seed."""
+
+    def __init__(self, num_keys: int, num_seeds: int) -> None:
+        super().__init__(num_keys, num_seeds)
+        self.num_keys, self.num_seeds = num_keys, num_seeds
+
+    def __str__(self) -> str:
+        return (
+            f"none of {self.num_seeds} attempts gave a fuse filter of these {self.num_keys} keys, "
+            "which chance does not do: their hashes were chosen. Build it with another seed=."
+        )
+
+
 class SourceError(MmbloomError, ValueError):
     """A list of keys cannot be read as one: binary, empty, or compressed in an unknown way."""
 

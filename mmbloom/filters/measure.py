@@ -19,10 +19,13 @@ from mmbloom.engine import (
     popcount,
 )
 from mmbloom.filters import estimates
+from mmbloom.filters.shapes import fuse_fpr
+from mmbloom.format.fuse import FuseShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mmbloom.filters.shapes import Shape
     from mmbloom.filters.sizing import Geometry
 
 # FORMAT.md, "The rate that the set bits give". Whole pages, and a size that writes well.
@@ -38,9 +41,9 @@ class BlockCounts(NamedTuple):
     fill: float  # `page`: the chances of its pages to answer "maybe", summed; else 0
 
 
-def count_block(geometry: Geometry, block: memoryview) -> BlockCounts:
+def count_block(geometry: Shape, block: memoryview) -> BlockCounts:
     """Count one block of BLOCK_BYTES, or the last of a payload. Releases the GIL; any thread."""
-    if geometry.layout == "classic":
+    if isinstance(geometry, FuseShape) or geometry.layout == "classic":
         return BlockCounts((popcount(block),), (), 0.0)
     if geometry.layout != "page":
         histogram = _histogram(geometry, block)
@@ -69,10 +72,11 @@ def set_counters(payload: memoryview) -> int:
 class PayloadCounts:
     """The counts of a payload, added up over its blocks."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: Shape) -> None:
         """Start with none of the blocks."""
         self._geometry = geometry
-        self._set_bits: tuple[int, ...] = (0, 0) if geometry.layout == "page" else (0,)
+        has_halves = not isinstance(geometry, FuseShape) and geometry.layout == "page"
+        self._set_bits: tuple[int, ...] = (0, 0) if has_halves else (0,)
         self._histogram: Sequence[int] = ()
         self._fills: list[float] = []
 
@@ -92,6 +96,8 @@ class PayloadCounts:
 
     def fpr(self) -> float:
         """Return the chance that a key never added is answered "maybe": exact for this payload."""
+        if isinstance(self._geometry, FuseShape):
+            return fuse_fpr(self._geometry)
         if self._geometry.layout == "classic":
             fill = self._set_bits[0] / self._geometry.num_bits
             return float(fill**self._geometry.num_probes)
@@ -106,7 +112,7 @@ def blocks_of(payload: memoryview) -> Iterator[memoryview]:
         yield payload[start : start + BLOCK_BYTES]
 
 
-def expected_fpr(geometry: Geometry, payload: memoryview) -> float:
+def expected_fpr(geometry: Shape, payload: memoryview) -> float:
     """Return the chance that a key never added is answered "maybe": exact for this payload.
 
     Cost: one pass over it.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.changing import claim_file
 from mmbloom.filters.counting import CountingBloomFilter
+from mmbloom.filters.fuse import FuseFilter
 from mmbloom.filters.handle import map_file
 from mmbloom.format.fields import KIND_NAMES
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from mmbloom.filters.handle import FilterHandle
 
 CHANGING: dict[str, type[ChangingHandle]] = {"bloom": BloomFilter, "counting": CountingBloomFilter}
-KINDS: dict[str, type[FilterHandle]] = {**CHANGING}
+KINDS: dict[str, type[FilterHandle]] = {**CHANGING, "fuse": FuseFilter}
 
 
 def open_any(path: FilePath, *, advice: Advice = "random") -> FilterHandle:

@@ -77,7 +77,8 @@ void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash
     mmb_bloom_contains_many(bloom, payload, hashes, n, maybe);
 }
 
-size_t mmb_bloom_pages_of(const void *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages)
+size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
 {
+    (void)payload;
     return mmb_bloom_pages(bloom, hashes, n, pages);
 }

@@ -33,7 +33,7 @@ void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, con
                              uint8_t *maybe);
 
 /* The same as an mmb_look_up and an mmb_pages_of of pipeline.h; `bloom` points to an mmb_bloom. */
-size_t mmb_bloom_pages_of(const void *bloom, const mmb_hash *hashes, size_t n, uint64_t *pages);
+size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages);
 void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe);
 
 /* Set the bits of one key; 1 if one of them was zero: the key is new. */

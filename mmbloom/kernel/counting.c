@@ -322,8 +322,9 @@ void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mm
     mmb_counting_contains_many(counting, payload, hashes, n, maybe);
 }
 
-size_t mmb_counting_pages_of(const void *counting, const mmb_hash *hashes, size_t n, uint64_t *pages)
+size_t mmb_counting_pages_of(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
 {
+    (void)payload;
     for (size_t i = 0; i < n; i++) {
         pages[i] = line_of(counting, hashes[i]) / (MMB_PAGE_BYTES / LINE_BYTES);
     }

@@ -33,7 +33,7 @@ void mmb_counting_contains_many(const mmb_counting *counting, const uint8_t *pay
 
 /* The same as an mmb_look_up and an mmb_pages_of of pipeline.h, one page a key; `counting` points to an mmb_counting. */
 void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe);
-size_t mmb_counting_pages_of(const void *counting, const mmb_hash *hashes, size_t n, uint64_t *pages);
+size_t mmb_counting_pages_of(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages);
 
 /* The least counter of the key. It was added at most so many times more than it was removed, unless that is
    MMB_COUNTER_MOST. */

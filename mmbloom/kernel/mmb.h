@@ -6,6 +6,7 @@
      hash.c       canonical bytes            -> 128-bit hashes
      bloom.c      hashes                     -> bits of a payload; layouts in classic.c, lines.c and narrow.c
      counting.c   hashes                     -> counters of a payload
+     fuse.c       hashes                     -> fingerprints of a payload
      bits.c       whole payloads: counts, unions, fill
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
@@ -31,7 +32,8 @@ typedef enum {
     MMB_SURROGATE,     /* text holds a lone surrogate or no code point: neither has UTF-8    */
     MMB_HEX_ODD,       /* key form hex: an odd number of digits                              */
     MMB_HEX_DIGIT,     /* key form hex: a character that is no hexadecimal digit             */
-    MMB_FIELD_MISSING  /* a line has fewer fields than the one that was asked for            */
+    MMB_FIELD_MISSING, /* a line has fewer fields than the one that was asked for            */
+    MMB_UNSOLVABLE     /* no seed in the number allowed gives a fuse filter of these hashes  */
 } mmb_status;
 
 /* How the code units of a view become canonical bytes. The three text encodings are CPython's own. */

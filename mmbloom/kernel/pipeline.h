@@ -14,7 +14,7 @@ typedef struct {
 typedef void (*mmb_look_up)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe);
 
 /* The 4 KiB pages of the payload that n hashes read, at most `pages_per_key` each. Returns how many were written. */
-typedef size_t (*mmb_pages_of)(const void *shape, const mmb_hash *hashes, size_t n, uint64_t *pages);
+typedef size_t (*mmb_pages_of)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages);
 
 /* One filter, as far as a look-up goes: `shape` is what its kind's functions expect, for instance an mmb_bloom. */
 typedef struct {
