@@ -10,6 +10,7 @@ import pytest
 import mmbloom
 from mmbloom import errors
 from mmbloom.errors import (
+    AbsentKeyError,
     CapacityError,
     ChecksumError,
     ClosedError,
@@ -26,6 +27,7 @@ from mmbloom.errors import (
     SourceError,
     TruncatedError,
     VersionError,
+    WrongKindError,
 )
 
 # One of each, its standard parents, and words that its message must have.
@@ -38,10 +40,12 @@ SAMPLES = [
     (TruncatedError("a.mmb", "file_bytes", 128, 4168, 9), ValueError, "a.mmb 4168 9 Copy"),
     (ChecksumError("a.mmb", "payload", 4096, "1", "2", "MiB 0"), ValueError, "a.mmb MiB"),
     (VersionError("a.mmb", "format_version", 8, 1, 2), ValueError, "a.mmb 1 2 Upgrade"),
+    (WrongKindError("a.mmb", "bloom", "fuse"), ValueError, "a.mmb bloom fuse open()"),
     (LockHeldError("a.mmb", "a.mmb.lock"), RuntimeError, "a.mmb a.mmb.lock Wait"),
     (ReadOnlyError("a.mmb is open read-only"), ValueError, "read-only"),
     (ClosedError("a.mmb is closed"), ValueError, "closed"),
     (CapacityError("a.mmb", 10, 4), ValueError, "a.mmb 10 4 overfill"),
+    (AbsentKeyError("a.mmb", 4), KeyError, "a.mmb 4 definitely"),
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
     (NoSpaceError("a.mmb", 12_000_000, 2_000_000), OSError, "a.mmb 12000000 2000000"),

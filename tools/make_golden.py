@@ -124,8 +124,9 @@ def make_counting(path: Path, golden: Golden, parameters: dict[str, Any]) -> Non
         elif golden.sealed:
             made.save(path)
         else:
-            with counting.create(path, capacity=capacity, **parameters) as written:
-                written |= made
+            written = counting.create(path, capacity=capacity, **parameters)
+            written |= made
+            written.close()
 
 
 def existing(folder: Path, files: tuple[Golden, ...]) -> Iterator[Path]:
