@@ -6,8 +6,16 @@ import struct
 
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
-FIXED = struct.Struct("<8sH2sIQQI4HIQQIIQdQQQQQQ16sqQQI332s")
-SCHEMES = {(1, 1): 1, (1, 2): 2, (1, 3): 3, (1, 4): 4, (3, 7): 4}  # by kind and layout
+FIXED = struct.Struct("<8sH2sIQQI4HIQQIIQdQQQQQQ16sqQQ5I316s")
+SCHEMES = {
+    (1, 1): 1,
+    (1, 2): 2,
+    (1, 3): 3,
+    (1, 4): 4,
+    (2, 5): 5,
+    (2, 6): 6,
+    (3, 7): 4,
+}  # by kind and layout
 GOLDEN64, GOLDEN32, LOW64, MIB = 0x9E3779B97F4A7C15, 0x9E3779B9, (1 << 64) - 1, 1 << 20
 
 
@@ -59,7 +67,8 @@ class Reader:
         require(len(self.map) == file_bytes == end + 8 * num_checksums, "file_bytes")
         answer = divmod(xxh3_128_intdigest(b"mmbloom known answer 1", self.seed), 1 << 64)
         require(answer == fields[26:28], "known_answer")
-        self.shape = layout, num_bits, num_probes
+        self.shape, self.fuse = (layout, num_bits, num_probes), fields[29:33]
+        require(kind == 2 or not any(self.fuse), "fuse fields")
         self.metadata = json.loads(page[1536 : 1536 + fields[28]])
         slots = [s for s in (page[512:1024], page[1024:1536]) if checksum(s[:504]) == s[504:]]
         slot = max(slots, key=lambda s: int.from_bytes(s[:8], "little"), default=bytes(512))
@@ -70,12 +79,30 @@ class Reader:
         require(all(map(self.holds, halves[::2], halves[1::2])), "canaries")
 
     def holds(self, hi: int, lo: int) -> bool:
-        """Return whether every bit of a hash is set, or none of its counters is zero."""
+        """Return whether every bit of a hash is set, no counter zero, or the fingerprint right."""
         layout, num_bits, num_probes = self.shape
-        if layout == 7:  # noqa: PLR2004 - counters
+        if layout in {5, 6}:
+            return self.fits(num_probes, hi, lo)
+        if layout == 7:  # counters
             places = positions(4, num_bits // 4, num_probes, hi, lo)
             return all(self.map[4096 + (c >> 1)] >> 4 * (c & 1) & 15 for c in places)
         return all(self.map[4096 + (b >> 3)] >> (b & 7) & 1 for b in positions(*self.shape, hi, lo))
+
+    def fits(self, k: int, hi: int, lo: int) -> bool:
+        """Return whether the slots of a hash in a fuse filter have its fingerprint together."""
+        width, size, segments, shards = self.fuse
+        shard_bytes = 64 * -(-(segments * size * width + 32) // 512)
+        shard, rest = divmod(hi * shards, 1 << 64)
+        at = 4096 + shards * shard_bytes + 8 * shard
+        once = (lo ^ int.from_bytes(self.map[at : at + 8], "little")) * GOLDEN64 & LOW64
+        mixed, found = (once ^ once >> 32) * GOLDEN64 & LOW64, hi ^ lo
+        for i in range(k if shards else 0):
+            slot = (rest * (segments - k + 1) * size >> 64) + i * size ^ (
+                mixed >> 64 - 18 * i
+            ) % size
+            bit = 8 * (4096 + shard * shard_bytes) + slot * width
+            found ^= int.from_bytes(self.map[bit >> 3 : (bit >> 3) + 5], "little") >> (bit & 7)
+        return shards > 0 and found % (1 << width) == 0
 
     def maybe(self, key: str | bytes) -> bool:
         """Return False if *key* was definitely never added, True if it may have been."""

