@@ -38,6 +38,7 @@ from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.fuse import FuseFilter
 from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.sizing import Geometry, plan
+from mmbloom.filters.stack import FilterStack
 from mmbloom.keys import int_key
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "ClosedError",
     "ConstructionError",
     "CountingBloomFilter",
+    "FilterStack",
     "FormatError",
     "FuseFilter",
     "Geometry",

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.filters.sizing import check_capacity, check_fpr
+from mmbloom.format.fields import MAX_NUM_BITS
 from mmbloom.format.fuse import ARITIES, MAX_FINGERPRINT_BITS, MAX_SEGMENT_SLOTS, FuseShape
 
 LAYOUTS = tuple(ARITIES)
@@ -105,10 +106,14 @@ def plan_fuse(capacity: int, fpr: float, layout: str = "auto") -> FuseShape:
         layout: "fuse3", "fuse4", or "auto", which is "fuse3".
 
     Raises:
-        ParameterError, ParameterTypeError: naming the parameter.
+        ParameterError, ParameterTypeError: naming the parameter. More than 2**53 bits are refused.
     """
     capacity = check_capacity(capacity)
     shards = num_shards_for(capacity)
     mean = capacity / shards
     largest = capacity if shards == 1 else math.ceil(mean + 4 * math.sqrt(mean))
-    return fuse_shape_for(largest, shards, fpr, layout)
+    shape = fuse_shape_for(largest, shards, fpr, layout)
+    if shape.num_bits > MAX_NUM_BITS:
+        rule = f"few enough keys for 2**53 bits (1 PiB) at fpr {fpr:g}"
+        raise ParameterError("capacity", rule, capacity, f"it takes {shape.num_bits:.3g}")
+    return shape

@@ -16,7 +16,7 @@ ARITIES = {"fuse3": 3, "fuse4": 4}
 MAX_FINGERPRINT_BITS = 32
 MAX_SEGMENT_SLOTS = 1 << 18  # a place within a segment is 18 bits of the mixed hash
 MAX_SEGMENTS = 1 << 14  # so a shard has at most 2^32 slots
-MAX_SHARDS = 1 << 24
+MAX_SHARDS = 1 << 26
 SEED_BYTES = 8
 # A fingerprint is read with up to 4 bytes behind it.
 READ_AHEAD_BITS = 32
