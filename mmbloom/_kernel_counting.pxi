@@ -7,6 +7,8 @@ cdef class CountingCore(ChangingCore):
     cdef mmb_counting _counting
     cdef uint64_t _saturated   # counters that are at the most, and stay there
     cdef bint _has_removed     # since the keys were last counted anew: the count may have drifted
+    cdef mmb_hash _recent[MAX_CANARIES]  # the latest keys added, in a ring: the first may be removed first
+    cdef size_t _num_recent    # ever; the ring holds the last MAX_CANARIES of them
 
     def _attach(self, payload, uint64_t num_counters, uint32_t num_probes, uint64_t seed, int key_form, *, bint writable,
                 bint write_through, uint64_t keys_added, limit, uint64_t num_saturated):
@@ -44,8 +46,16 @@ cdef class CountingCore(ChangingCore):
             room = self._room()
         return room
 
+    cdef void _keep_added(self, const mmb_hash *hashes, size_t n) noexcept:
+        """Any of the first keys and of the latest may be a canary, as long as it is in."""
+        cdef size_t i
+        self._keep_canaries(hashes, n)
+        for i in range(n - min(n, <size_t>MAX_CANARIES), n):
+            self._recent[self._num_recent % MAX_CANARIES] = hashes[i]
+            self._num_recent += 1
+
     cdef void _drop_lost_canaries(self) noexcept:
-        """A key that is gone is no canary."""
+        """A key that is gone is no canary, and makes room for another."""
         cdef size_t i
         cdef size_t kept = 0
         for i in range(self._num_canaries):
@@ -53,6 +63,23 @@ cdef class CountingCore(ChangingCore):
                 self._canaries[kept] = self._canaries[i]
                 kept += 1
         self._num_canaries = kept
+
+    @property
+    def _canary_hashes(self):
+        cdef size_t i
+        first = [(self._canaries[i].hi, self._canaries[i].lo) for i in range(self._num_canaries)]
+        start = self._num_recent - min(self._num_recent, <size_t>MAX_CANARIES)
+        ring = [i % MAX_CANARIES for i in range(start, self._num_recent)]
+        latest = [(self._recent[i].hi, self._recent[i].lo) for i in ring]
+        return tuple(dict.fromkeys(first + latest))
+
+    @_canary_hashes.setter
+    def _canary_hashes(self, hashes):
+        self._num_canaries = self._num_recent = 0
+        for hi, lo in hashes[:MAX_CANARIES]:
+            self._canaries[self._num_canaries].hi = hi
+            self._canaries[self._num_canaries].lo = lo
+            self._num_canaries += 1
 
     # -- one key ------------------------------------------------------------------------------------------------------
 
@@ -78,8 +105,7 @@ cdef class CountingCore(ChangingCore):
         mmb_counting_add_many(&self._counting, self._payload, &digest, 1, 1, &counted, NULL)
         self._keys_added += counted.num_keys
         self._saturated += counted.num_saturated
-        if self._num_canaries < MAX_CANARIES:
-            self._keep_canaries(&digest, 1)
+        self._keep_added(&digest, 1)
         return counted.num_keys == 1
 
     def remove(self, key, /):
@@ -120,7 +146,7 @@ cdef class CountingCore(ChangingCore):
                 with nogil:
                     now = mmb_counting_add_many(
                         &self._counting, payload, hashes + done, n - done, room, &counted, dirty)
-                self._keep_canaries(hashes + done, now)
+                self._keep_added(hashes + done, now)
                 self._keys_added += counted.num_keys
                 self._saturated += counted.num_saturated
                 num_new += counted.num_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import AbsentKeyError, CapacityError
-from mmbloom.reference.core import PAGE_BYTES, ChangingCore
+from mmbloom.reference.core import MAX_CANARIES, PAGE_BYTES, ChangingCore
 from mmbloom.reference.hashes import HASH, hash_key
 from mmbloom.reference.probes import NARROW, NARROW_BITS, probes
 
@@ -21,6 +21,9 @@ LINE_BYTES = NARROW_BITS // 2
 
 class CountingCore(ChangingCore):
     """The counters of one filter over one payload; CountingBloomFilter inherits from it."""
+
+    _first: tuple[tuple[int, int], ...]
+    _recent: list[tuple[int, int]]
 
     def _attach(  # noqa: PLR0913 - the kernel's signature
         self,
@@ -99,6 +102,7 @@ class CountingCore(ChangingCore):
                         num_new += 1
                     self._step(payload, counters, 1)
                     self._keep_canary(key)
+                    self._recent = [*self._recent, (key[0], key[1])][-MAX_CANARIES:]
             finally:
                 if self._write_through:
                     self._publish()
@@ -142,9 +146,22 @@ class CountingCore(ChangingCore):
             if self._write_through:
                 self._dirty.add((i >> 1) // PAGE_BYTES)
 
+    def _keep_canary(self, key: tuple[int, ...]) -> None:
+        """Keep the first distinct keys, as long as they are in."""
+        if len(self._first) < MAX_CANARIES and key not in self._first:
+            self._first += ((key[0], key[1]),)
+
     def _drop_lost_canaries(self) -> None:
-        kept = (key for key in self._canary_hashes if self._contains_hash(*key))
-        self._canary_hashes = tuple(kept)
+        self._first = tuple(key for key in self._first if self._contains_hash(*key))
+
+    @property
+    def _canary_hashes(self) -> tuple[tuple[int, int], ...]:
+        """Return the first and the latest keys: any may be a canary, as long as it is in."""
+        return tuple(dict.fromkeys((*self._first, *self._recent)))
+
+    @_canary_hashes.setter
+    def _canary_hashes(self, hashes: tuple[tuple[int, int], ...]) -> None:
+        self._first, self._recent = tuple(hashes[:MAX_CANARIES]), []
 
     def _load(self, other: Buffer, keys_added: int) -> None:
         with self._mutex:
