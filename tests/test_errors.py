@@ -14,6 +14,7 @@ from mmbloom.errors import (
     CapacityError,
     ChecksumError,
     ClosedError,
+    ConstructionError,
     FormatError,
     IncompatibleError,
     KeyTypeError,
@@ -47,6 +48,7 @@ SAMPLES = [
     (CapacityError("a.mmb", 10, 4), ValueError, "a.mmb 10 4 overfill"),
     (AbsentKeyError("a.mmb", 4), KeyError, "a.mmb 4 definitely"),
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
+    (ConstructionError(400, 64), RuntimeError, "400 64 seed"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
     (NoSpaceError("a.mmb", 12_000_000, 2_000_000), OSError, "a.mmb 12000000 2000000"),
 ]

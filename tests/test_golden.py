@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 # What is in each folder, by the set of the tool that made it.
-FOLDERS = {"bloom": GOLDEN, "counting": GOLDEN / "counting"}
+FOLDERS = {"bloom": GOLDEN, "counting": GOLDEN / "counting", "fuse": GOLDEN / "fuse"}
 ANSWERS: dict[str, dict[str, Any]] = {
     str((folder / name).relative_to(GOLDEN)): answer
     for folder in FOLDERS.values()
@@ -74,7 +74,7 @@ def test_there_is_a_golden_file_for_each_layout_and_key_form() -> None:
     }
 
     assert {str(path.relative_to(GOLDEN)) for path in GOLDEN.rglob("*.mmb")} == set(ANSWERS)
-    layouts = ("classic", "line", "page", "narrow", "counters")
+    layouts = ("classic", "line", "page", "narrow", "counters", "fuse3", "fuse4")
     assert combinations == {(layout, form) for layout in layouts for form in ("raw", "hex")}
     assert {answer["info"]["state"] for answer in ANSWERS.values()} == {"sealed", "writable"}
 

@@ -2,6 +2,7 @@
 
     python tools/make_golden.py tests/golden bloom
     python tools/make_golden.py tests/golden/counting counting
+    python tools/make_golden.py tests/golden/fuse fuse
 
 One file for each layout and key form, one that is still WRITABLE, and answers.json, which says what
 readers must answer. Whatever exists is left alone, and its presence is an error: a golden file that
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mmbloom
+from mmbloom.build.fuse import build_fuse
+from mmbloom.filters import fuse_sizing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +41,7 @@ class Golden(NamedTuple):
     num_keys: int
     seed: int
     sealed: bool = True
+    fpr: float = FPR
 
 
 SETS = {
@@ -57,7 +61,15 @@ SETS = {
         Golden("narrow-raw.mmb", "narrow", "raw", 200, 2**63),
         Golden("narrow-hex.mmb", "narrow", "hex", 200, 1),
     ),
+    # Fingerprints of 5, 8, 6 and 7 bits; the last one in 4 shards.
+    "fuse": (
+        Golden("fuse3-raw.mmb", "fuse3", "raw", 200, 2**64 - 1),
+        Golden("fuse3-hex.mmb", "fuse3", "hex", 200, 9, fpr=0.004),
+        Golden("fuse4-hex.mmb", "fuse4", "hex", 200, 2**63, fpr=0.02),
+        Golden("fuse4-raw-shards.mmb", "fuse4", "raw", 1000, 0, fpr=0.01),
+    ),
 }
+GOLDEN_SHARD_KEYS = 300
 
 
 def key(kind: str, number: int, key_form: str) -> str:
@@ -73,7 +85,7 @@ def make(folder: Path, golden: Golden) -> dict[str, Any]:
     path = folder / golden.name
     members = [key("member", i, golden.key_form) for i in range(golden.num_keys)]
     parameters: dict[str, Any] = {
-        "fpr": FPR,
+        "fpr": golden.fpr,
         "layout": golden.layout,
         "seed": golden.seed,
         "key_form": golden.key_form,
@@ -81,6 +93,9 @@ def make(folder: Path, golden: Golden) -> dict[str, Any]:
     }
     if golden.layout in {"counters", "narrow"}:
         make_counting(path, golden, parameters)
+    elif golden.layout in fuse_sizing.LAYOUTS:
+        fuse_sizing.MOST_SHARD_KEYS = GOLDEN_SHARD_KEYS  # or else several shards are of megabytes
+        build_fuse(path, members, **parameters).close()
     elif golden.sealed:
         mmbloom.build(path, members, **parameters).close()
     else:
