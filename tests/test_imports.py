@@ -36,6 +36,7 @@ CLI_MODULES = {
     "mmbloom.build.memory",
     "mmbloom.build.sources",
     "mmbloom.errors",
+    "mmbloom.filters.fuse_sizing",
     "mmbloom.filters.sizing",
     "mmbloom.format.fields",
 }

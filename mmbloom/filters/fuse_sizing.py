@@ -25,6 +25,7 @@ from mmbloom.format.fields import MAX_NUM_BITS
 from mmbloom.format.fuse import ARITIES, MAX_FINGERPRINT_BITS, MAX_SEGMENT_SLOTS, FuseShape
 
 LAYOUTS = tuple(ARITIES)
+LEAST_FPR = 2.0**-MAX_FINGERPRINT_BITS
 # Shards of 2 to 4 million keys: the scratch memory of two is below 256 MiB, and the work on one
 # moves through a window that fits into a cache.
 MOST_SHARD_KEYS = 1 << 22
