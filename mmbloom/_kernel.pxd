@@ -183,5 +183,6 @@ cdef extern from "fuse.h" nogil:
                           uint8_t *maybe) noexcept
     size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                              uint64_t *pages) noexcept
+    uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse)
     mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
-                                  uint8_t *shard, uint64_t *seed)
+                                  uint32_t *scratch, uint8_t *shard, uint64_t *seed)

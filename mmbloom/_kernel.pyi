@@ -177,11 +177,13 @@ class CountingCore(ChangingCore):
 
     ``keys_added`` counts the distinct keys as far as counters tell: up by one when an added key was certainly absent, down by one
     when a removed key is so afterwards. Either is missed with the false-positive rate, so with removals the count drifts, up or
-    down alike; where it reaches the limit, it is checked with _keys_by_estimate().
+    down alike. Where it reaches the limit after removals, _keys_by_estimate() tells whether there is room.
     """
 
     num_saturated: int
     """Counters that have reached 15. They stay there."""
+    _canary_hashes: tuple[tuple[int, int], ...]
+    """Hashes of the first 8 keys added that are still in, and of the latest 8, which may have gone."""
 
     def _attach(
         self,
@@ -309,11 +311,18 @@ def fuse_shard(
     num_segments: int,
     num_shards: int,
     max_seeds: int,
+    scratch: WriteableBuffer,
 ) -> tuple[int, bytearray] | None:
     """Construct the shard that these distinct hashes are all of, at most 2^24 - 1; sorted ones are the fastest.
+
+    *scratch* is memory to work in, fuse_scratch_bytes() of it, with any contents, on a 4-byte boundary; a map in huge pages
+    is best.
 
     Returns:
         Its seed and its bytes; None if none of *max_seeds* seeds gives one. The same hashes in the same order give the same.
 
-    Cost: 14 bytes of memory a key beside hashes and shard. The GIL is released.
+    The GIL is released.
     """
+
+def fuse_scratch_bytes(arity: int, segment_slots: int, num_segments: int) -> int:
+    """Return how much memory fuse_shard() needs to work in: 13 bytes a slot, 15 a key."""

@@ -6,7 +6,8 @@ cdef class CountingCore(ChangingCore):
 
     cdef mmb_counting _counting
     cdef uint64_t _saturated   # counters that are at the most, and stay there
-    cdef bint _has_removed     # since the keys were last counted anew: the count may have drifted
+    cdef bint _has_removed     # since the count was last compared with the counters: it may have drifted
+    cdef uint64_t _drift       # by so much, at most, the count was too high when it was compared
     cdef mmb_hash _recent[MAX_CANARIES]  # the latest keys added, in a ring: the first may be removed first
     cdef size_t _num_recent    # ever; the ring holds the last MAX_CANARIES of them
 
@@ -17,7 +18,8 @@ cdef class CountingCore(ChangingCore):
         self._counting.num_counters = num_counters
         self._counting.num_probes = num_probes
         self._saturated = num_saturated
-        self._has_removed = True
+        self._has_removed = keys_added > 0
+        self._drift = 0
         self._lookup.shape = &self._counting
         self._lookup.contains_many = mmb_counting_look_up
         self._lookup.pages_of = mmb_counting_pages_of
@@ -37,14 +39,18 @@ cdef class CountingCore(ChangingCore):
         """Hook: a count of the keys that is not too high. Called with the mutex held."""
         return self._keys_added
 
+    cdef uint64_t _room(self) noexcept:
+        cdef uint64_t fewest = self._keys_added - min(self._keys_added, self._drift)
+        return self._limit - fewest if self._limit > fewest else 0
+
     cdef uint64_t _room_after_removals(self) except? 0:
-        """The room, counted anew if it seems to be used up and the count may have drifted upwards. The mutex is held."""
-        cdef uint64_t room = self._room()
-        if room == 0 and self._has_removed:
+        """The room; if it seems to be used up and the count may have drifted, as the counters tell. The mutex is held."""
+        cdef uint64_t fewest
+        if self._room() == 0 and self._has_removed:
             self._has_removed = False
-            self._keys_added = min(self._keys_added, <uint64_t>self._keys_by_estimate())
-            room = self._room()
-        return room
+            fewest = self._keys_by_estimate()
+            self._drift = self._keys_added - min(self._keys_added, fewest)
+        return self._room()
 
     cdef void _keep_added(self, const mmb_hash *hashes, size_t n) noexcept:
         """Any of the first keys and of the latest may be a canary, as long as it is in."""

@@ -36,6 +36,15 @@ def packed(pairs: list[tuple[int, int]]) -> bytes:
     return b"".join(struct.pack("<QQ", *pair) for pair in pairs)
 
 
+def built(
+    engine: ModuleType, hashes: bytes, shape: FuseShape, max_seeds: int
+) -> tuple[int, bytearray] | None:
+    """Return what an engine makes of a shard."""
+    scratch = bytearray(engine.fuse_scratch_bytes(shape.arity, *shape[2:4]))
+    found: tuple[int, bytearray] | None = engine.fuse_shard(hashes, *shape, max_seeds, scratch)
+    return found
+
+
 def core_of(engine: ModuleType, payload: bytes, shape: FuseShape) -> Any:  # noqa: ANN401 - either engine's
     """Return a core that answers from *payload*."""
     core = engine.FuseCore()
@@ -58,7 +67,7 @@ def test_a_shard_has_the_same_bytes(layout: str, num_keys: int) -> None:
         shape = fuse_shape_for(num_keys, 1, 2.0**-width, layout)
         hashes = hashes_of(num_keys, num_keys)
 
-        found = [engine.fuse_shard(hashes, *shape, 64) for engine in ENGINES]
+        found = [built(engine, hashes, shape, 64) for engine in ENGINES]
 
         assert found[0] == found[1]
         assert found[0] is not None
@@ -69,7 +78,7 @@ def test_a_set_that_needs_a_second_seed_has_the_same_bytes() -> None:
     seeds = set()
     for number in range(60):
         hashes, shape = hashes_of(15, number), FuseShape(3, 8, 8, 3, 1)
-        found = [engine.fuse_shard(hashes, *shape, 5) for engine in ENGINES]
+        found = [built(engine, hashes, shape, 5) for engine in ENGINES]
         assert found[0] == found[1]
         seeds.add(found[0] and found[0][0])
 
@@ -83,7 +92,7 @@ def test_any_hashes_give_the_same_shard_or_none(
     """Equal hashes, hashes that share a half, hashes of other shards: no engine knows better."""
     shape = FuseShape(3, width, 8, 6, num_shards)
 
-    found = [engine.fuse_shard(packed(pairs), *shape, 3) for engine in ENGINES]
+    found = [built(engine, packed(pairs), shape, 3) for engine in ENGINES]
 
     assert found[0] == found[1]
 
@@ -119,6 +128,18 @@ def test_a_payload_that_is_too_short_is_refused_alike() -> None:
     for engine in ENGINES:
         with pytest.raises(ValueError, match="num_bits") as caught:
             core_of(engine, bytes(shape.num_bits // 8 - 1), shape)
+        texts.append(str(caught.value))
+
+    assert texts[0] == texts[1]
+
+
+def test_too_little_scratch_is_refused_alike() -> None:
+    """Before anything is written to it."""
+    shape = FuseShape(3, 8, 64, 30, 1)
+    texts = []
+    for engine in ENGINES:
+        with pytest.raises(ValueError, match="scratch") as caught:
+            engine.fuse_shard(b"", *shape, 1, bytearray(13 * 64 * 30 + 3))
         texts.append(str(caught.value))
 
     assert texts[0] == texts[1]

@@ -11,8 +11,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.engine import fuse_shard
+from mmbloom.engine import fuse_scratch_bytes, fuse_shard
 from mmbloom.errors import ConstructionError
+from mmbloom.files.memory import map_memory
 from mmbloom.filters.fuse_sizing import check_fuse_layout
 from mmbloom.format.fields import HASH
 from mmbloom.format.fuse import SEED_BYTES
@@ -79,7 +80,7 @@ def fuse_pieces(
     Raises:
         ConstructionError: a shard cannot be built in this shape: a segment more may help.
 
-    Cost: 14 bytes of memory a key of the shards under construction, and the shards themselves; 50
+    Cost: 15 bytes of memory a key of the shards under construction, and the shards themselves; 50
     to 100 ns a key.
     """
     if not shape.num_shards:
@@ -96,9 +97,23 @@ def _constructed(
     shape: FuseShape, shards: Iterable[ReadableBuffer], num_threads: int
 ) -> Iterator[Shard]:
     """Yield the shards in order, up to num_threads of them under construction at a time."""
-    if num_threads <= 1 or shape.num_shards == 1:
-        for hashes in shards:
-            yield _construct(shape, hashes)
+    num_threads = max(1, min(num_threads, shape.num_shards))
+    needed = fuse_scratch_bytes(shape.arity, shape.segment_slots, shape.num_segments)
+    idle = [map_memory(needed) for _ in range(num_threads)]
+
+    def construct(hashes: ReadableBuffer) -> Shard:
+        scratch = idle.pop()
+        try:
+            shard = fuse_shard(hashes, *shape, MAX_SEEDS, scratch)
+        finally:
+            idle.append(scratch)
+        if shard is None:
+            with memoryview(hashes) as view:
+                raise ConstructionError(view.nbytes // HASH.size, MAX_SEEDS)
+        return shard
+
+    if num_threads == 1:
+        yield from map(construct, shards)
         return
     # Imported here: it brings in logging, which takes longer to load than all of this package.
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -106,19 +121,11 @@ def _constructed(
     with ThreadPoolExecutor(num_threads) as pool:
         pending: deque[Future[Shard]] = deque()
         for hashes in shards:
-            pending.append(pool.submit(_construct, shape, hashes))
+            pending.append(pool.submit(construct, hashes))
             if len(pending) >= num_threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-
-
-def _construct(shape: FuseShape, hashes: ReadableBuffer) -> Shard:
-    shard = fuse_shard(hashes, *shape, MAX_SEEDS)
-    if shard is None:
-        with memoryview(hashes) as view:
-            raise ConstructionError(view.nbytes // HASH.size, MAX_SEEDS)
-    return shard
 
 
 def with_more_segments(shape: FuseShape, build: Callable[[FuseShape], Header]) -> Header:

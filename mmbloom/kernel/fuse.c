@@ -6,7 +6,6 @@
    with hi, so keys sorted by hi are sorted by slot, and all work moves through a window of a few segments. */
 #include "fuse.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "layouts.h"
@@ -247,7 +246,7 @@ size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_has
 /* Scratch memory of one construction. */
 typedef struct {
     uint32_t *slots; /* by slot: number of its keys << 24 | xor of their numbers */
-    uint32_t *alone; /* slots that were found to have one key, not yet dealt with */
+    uint32_t *alone; /* slots that have or had one key, in the order of that      */
     uint32_t *order; /* numbers of the keys, as they were taken out               */
     uint8_t *which;  /* for each, which of its slots was its own                  */
     uint64_t num_slots;
@@ -255,26 +254,29 @@ typedef struct {
     size_t num_done;
 } peeling;
 
-static void release(peeling *work)
+static uint64_t num_slots_of(const mmb_fuse *fuse)
 {
-    free(work->slots);
-    free(work->alone);
-    free(work->order);
-    free(work->which);
+    return fuse->start_slots + (uint64_t)(fuse->arity - 1) * fuse->segment_slots;
 }
 
-static mmb_status reserve(peeling *work, uint64_t num_slots, size_t n)
+uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse)
 {
-    work->num_slots = num_slots;
-    work->slots = malloc(num_slots * sizeof *work->slots);
-    work->alone = malloc((num_slots + 1) * sizeof *work->alone);
-    work->order = malloc((n + 1) * sizeof *work->order);
-    work->which = malloc(n + 1);
-    if (work->slots == NULL || work->alone == NULL || work->order == NULL || work->which == NULL) {
-        release(work);
-        return MMB_NO_MEMORY;
-    }
-    return MMB_OK;
+    const uint64_t num_slots = num_slots_of(fuse);
+
+    return sizeof(uint32_t) * (3 * num_slots + 1) + num_slots;
+}
+
+static peeling parts_of(const mmb_fuse *fuse, uint32_t *scratch)
+{
+    const uint64_t num_slots = num_slots_of(fuse);
+
+    return (peeling){
+        .slots = scratch,
+        .alone = scratch + num_slots,
+        .order = scratch + 2 * num_slots + 1,
+        .which = (uint8_t *)(scratch + 3 * num_slots + 1),
+        .num_slots = num_slots,
+    };
 }
 
 /* The slots of a key of the shard that is being built. */
@@ -396,25 +398,17 @@ MMB_INLINE int construct(const mmb_fuse *fuse, uint32_t arity, const mmb_hash *h
     return 1;
 }
 
-mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds, uint8_t *shard,
-                              uint64_t *seed)
+mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
+                              uint32_t *scratch, uint8_t *shard, uint64_t *seed)
 {
-    const uint64_t num_slots = fuse->start_slots + (uint64_t)(fuse->arity - 1) * fuse->segment_slots;
-    mmb_status status;
-    peeling work;
+    peeling work = parts_of(fuse, scratch);
 
-    status = reserve(&work, num_slots, n);
-    if (status != MMB_OK) {
-        return status;
-    }
-    status = MMB_UNSOLVABLE;
-    for (uint32_t i = 0; i < max_seeds && status != MMB_OK; i++) {
+    for (uint32_t i = 0; i < max_seeds && n <= work.num_slots; i++) {
         *seed = (i + 1) * MMB_GOLDEN64;
         if (fuse->arity == 3 ? construct(fuse, 3, hashes, n, *seed, &work, shard)
                              : construct(fuse, 4, hashes, n, *seed, &work, shard)) {
-            status = MMB_OK;
+            return MMB_OK;
         }
     }
-    release(&work);
-    return status;
+    return MMB_UNSOLVABLE;
 }

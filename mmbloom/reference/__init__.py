@@ -10,7 +10,7 @@ for byte.
 from mmbloom.reference.bloom import BloomCore
 from mmbloom.reference.core import ChangingCore, FilterCore
 from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
-from mmbloom.reference.fuse import FuseCore, fuse_shard
+from mmbloom.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
 from mmbloom.reference.payloads import (
@@ -38,6 +38,7 @@ __all__ = [
     "checksum64",
     "counter_histogram",
     "flatten_counters",
+    "fuse_scratch_bytes",
     "fuse_shard",
     "hash_batch",
     "hash_bytes",

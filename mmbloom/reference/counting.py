@@ -42,7 +42,7 @@ class CountingCore(ChangingCore):
         if not 0 < num_counters <= 1 << 53 or num_counters % NARROW_BITS:
             raise ValueError(f"num_counters is {num_counters}; not a multiple of {NARROW_BITS}")
         self._num_counters, self._num_probes = num_counters, num_probes
-        self._saturated, self._has_removed = num_saturated, True
+        self._saturated, self._has_removed, self._drift = num_saturated, keys_added > 0, 0
         self._hold_changing(
             payload, 4 * num_counters, writable, write_through, seed, key_form, keys_added, limit
         )
@@ -128,12 +128,13 @@ class CountingCore(ChangingCore):
         return num_gone
 
     def _has_room(self) -> bool:
-        """Return whether a new key fits; if it seems not, count the keys anew after removals."""
-        full = self._limit is not None and self._keys_added >= self._limit
-        if full and self._has_removed:
+        """Return whether a new key fits; if it seems not, as the counters tell after removals."""
+        if self._limit is None:
+            return True
+        if self._keys_added - self._drift >= self._limit and self._has_removed:
             self._has_removed = False
-            self._keys_added = min(self._keys_added, self._keys_by_estimate())
-        return self._limit is None or self._keys_added < self._limit
+            self._drift = max(0, self._keys_added - self._keys_by_estimate())
+        return self._keys_added - self._drift < self._limit
 
     def _step(self, payload: memoryview, counters: Iterable[int], step: int) -> None:
         """Count up or down; what is at the most stays there."""

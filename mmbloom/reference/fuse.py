@@ -135,12 +135,20 @@ def fuse_shard(  # noqa: PLR0913, PLR0917 - the kernel's signature
     num_segments: int,
     num_shards: int,
     max_seeds: int,
+    scratch: Buffer,
 ) -> tuple[int, bytearray] | None:
     """Construct one shard from its distinct hashes; return seed and bytes, None if no seed fits."""
+    needed = fuse_scratch_bytes(arity, segment_slots, num_segments)
+    size = memoryview(scratch).nbytes
     fuse = Fuse(arity, fingerprint_bits, segment_slots, num_segments, num_shards)
     keys = list(HASH.iter_unpack(hashes))
     if len(keys) > MAX_SHARD_KEYS:
         raise ValueError(f"{len(keys)} hashes in a shard, at most {MAX_SHARD_KEYS}")
+    if size < needed:
+        boundary = f"{needed} are needed, on a 4-byte boundary"
+        raise ValueError(f"scratch holds {size} bytes; {boundary}")
+    if len(keys) > fuse.num_slots:
+        return None
     for number in range(1, max_seeds + 1):
         seed = number * GOLDEN64 & MASK64
         places = [fuse.slots(fuse.shard_of(hi)[1], lo, seed) for hi, lo in keys]
@@ -149,6 +157,11 @@ def fuse_shard(  # noqa: PLR0913, PLR0917 - the kernel's signature
             prints = [fuse.fingerprint(hi, lo) for hi, lo in keys]
             return seed, _assign(fuse, places, prints, order)
     return None
+
+
+def fuse_scratch_bytes(arity: int, segment_slots: int, num_segments: int) -> int:  # noqa: ARG001 - the kernel's signature
+    """Return how much memory the kernel works in; here it is not used."""
+    return 13 * segment_slots * num_segments + 4
 
 
 def _peel(places: list[list[int]], num_slots: int) -> list[tuple[int, int]] | None:

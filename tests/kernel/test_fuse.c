@@ -9,9 +9,12 @@ static uint8_t *built(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, ui
 {
     uint8_t *shard = exactly(fuse->shard_bytes);
     uint8_t *payload = exactly(mmb_fuse_bytes(fuse));
+    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(fuse));
     uint64_t seed = 0;
 
-    CHECK(mmb_fuse_construct(fuse, hashes, n, max_seeds, shard, &seed) == MMB_OK);
+    memset(scratch, 0xA5, mmb_fuse_scratch_bytes(fuse)); /* any contents will do */
+    CHECK(mmb_fuse_construct(fuse, hashes, n, max_seeds, scratch, shard, &seed) == MMB_OK);
+    free(scratch);
     memcpy(payload, shard, fuse->shard_bytes);
     for (unsigned i = 0; i < 8; i++) {
         payload[fuse->shard_bytes + i] = (uint8_t)(seed >> (8 * i));
@@ -133,29 +136,38 @@ static void keys_that_nothing_fits_end_in_a_status_and_zeros(void)
     const mmb_fuse tight = mmb_fuse_of(3, 8, 4, 3, 1);
     mmb_hash *hashes = random_hashes(600, 1);
     uint8_t *shard = exactly(tight.shard_bytes);
+    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(&tight));
     uint64_t seed;
 
-    for (size_t n = 13; n <= 600; n += 587) { /* more than slots; more than a slot can count */
-        CHECK(mmb_fuse_construct(&tight, hashes, n, 5, shard, &seed) == MMB_UNSOLVABLE);
+    for (size_t n = 12; n <= 600; n += 588) { /* as many as slots; more than slots */
+        CHECK(mmb_fuse_construct(&tight, hashes, n, 5, scratch, shard, &seed) == MMB_UNSOLVABLE);
     }
     hashes[1] = hashes[0]; /* equal hashes share all slots */
-    CHECK(mmb_fuse_construct(&tight, hashes, 2, 64, shard, &seed) == MMB_UNSOLVABLE);
-    CHECK(mmb_fuse_construct(&tight, hashes, 1, 0, shard, &seed) == MMB_UNSOLVABLE);
+    CHECK(mmb_fuse_construct(&tight, hashes, 2, 64, scratch, shard, &seed) == MMB_UNSOLVABLE);
+    CHECK(mmb_fuse_construct(&tight, hashes, 1, 0, scratch, shard, &seed) == MMB_UNSOLVABLE);
     for (size_t i = 0; i < tight.shard_bytes; i++) {
         CHECK(shard[i] == 0);
     }
     free(hashes);
+    free(scratch);
     free(shard);
 }
 
-static void without_memory_nothing_is_built(void)
+static void a_slot_that_more_keys_have_than_it_counts_ends_in_a_status(void)
 {
-    mmb_fuse huge = mmb_fuse_of(3, 8, 4, 3, 1);
-    uint8_t shard;
+    const mmb_fuse wide = mmb_fuse_of(3, 8, 256, 9, 1);
+    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(&wide));
+    uint8_t *shard = exactly(wide.shard_bytes);
+    mmb_hash *hashes = random_hashes(300, 1);
     uint64_t seed;
 
-    huge.start_slots = UINT64_C(1) << 56;
-    CHECK(mmb_fuse_construct(&huge, NULL, 0, 1, &shard, &seed) == MMB_NO_MEMORY);
+    for (size_t i = 0; i < 300; i++) {
+        hashes[i].hi = 7;
+    }
+    CHECK(mmb_fuse_construct(&wide, hashes, 300, 3, scratch, shard, &seed) == MMB_UNSOLVABLE);
+    free(hashes);
+    free(scratch);
+    free(shard);
 }
 
 #define TEST(name) {#name, name}
@@ -166,6 +178,6 @@ const test FUSE_TESTS[] = {
     TEST(the_ends_of_the_range_of_hashes_lie_within_the_payload),
     TEST(a_filter_without_shards_has_no_key),
     TEST(keys_that_nothing_fits_end_in_a_status_and_zeros),
-    TEST(without_memory_nothing_is_built),
+    TEST(a_slot_that_more_keys_have_than_it_counts_ends_in_a_status),
     {NULL, NULL},
 };
