@@ -12,6 +12,7 @@ import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 import mmbloom.format.fields as fields_module
+from mmbloom import reference
 from mmbloom.engine import checksum64, hash_key
 from mmbloom.errors import FormatError
 from mmbloom.format.checksums import check_payload, checksum_root, checksum_table
@@ -27,8 +28,10 @@ from mmbloom.format.fields import (
     STATUS,
     Field,
 )
+from mmbloom.format.fuse import ARITIES
 from mmbloom.format.header import Header, new_header
 from mmbloom.format.status import Status
+from mmbloom.reference.fuse import Fuse
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -37,6 +40,7 @@ SPEC = Path(fields_module.__file__).with_name("FORMAT.md").read_text(encoding="u
 READER_PATH = Path(__file__).with_name("independent_reader.py")
 READER = runpy.run_path(str(READER_PATH))
 LOW64 = (1 << 64) - 1
+GOLDEN64 = 0x9E3779B97F4A7C15
 MEMBERS = ["", "abc", "naïve"]
 BLOOM_LAYOUTS = [name for name, rule in LAYOUT_RULES.items() if rule.kind == KIND_BLOOM]
 
@@ -154,7 +158,7 @@ def test_multipliers_and_addends_follow_from_the_golden_ratio() -> None:
 
 # ---- test vectors --------------------------------------------------------------------------------
 
-HASH_ROWS, PROBE_ROWS = tables("Test vectors")
+HASH_ROWS, PROBE_ROWS, FUSE_ROWS = tables("Test vectors")
 
 
 @pytest.mark.parametrize(("key", "seed", "hi", "lo"), HASH_ROWS)
@@ -225,6 +229,42 @@ def test_the_probe_vectors_reach_every_layout_and_the_most_probes() -> None:
     assert {layout for layout, _, _ in shapes} == set(BLOOM_LAYOUTS)
     assert {("line", 51200, 16), ("narrow", 12800, 16), ("page", 327680, 32)} < shapes
     assert max(num_bits for _, num_bits, _ in shapes) > 1 << 32
+
+
+@pytest.mark.parametrize("row", FUSE_ROWS, ids=lambda row: f"{row[0]}-{row[4]}-shards")
+def test_fuse_vectors(row: list[str]) -> None:
+    """The rule as the specification's reference has it, and the pseudo-code as it is written."""
+    layout, (width, size, segments, shards) = row[0], map(int, row[1:5])
+    hi, lo = divmod(xxh3_128_intdigest(b"abc"), 1 << 64)
+    fuse = Fuse(ARITIES[layout], width, size, segments, shards)
+    shard, rest = fuse.shard_of(hi)
+
+    expected = int(row[5]), [int(slot) for slot in row[6].split(", ")], int(row[7].strip("`"), 16)
+    assert (shard, fuse.slots(rest, lo, GOLDEN64), fuse.fingerprint(hi, lo)) == expected
+    names: dict[str, object] = {
+        "hi": hi,
+        "lo": lo,
+        "C": GOLDEN64,
+        "k": ARITIES[layout],
+        "num_shards": shards,
+        "num_segments": segments,
+        "segment_slots": size,
+        "table": [GOLDEN64] * shards,
+        "mulhi": lambda a, b: a * b >> 64,
+        "slot": {},
+    }
+    text = section("Probe schemes 5 and 6, layouts fuse3 and fuse4").split("```")[1]
+    code = text.removeprefix("text").replace("xor", "^").replace("2^64", "2**64")
+    code = code.replace(" mod ", " % ").replace("for i = 1 to k - 1:", "for i in range(1, k):")
+    exec(code, names)  # noqa: S102 - text of this repository
+    assert (names["shard"], list(names["slot"].values())) == expected[:2]  # type: ignore[attr-defined]
+
+
+def test_the_seeds_of_shards_begin_with_the_constant_of_scheme_1() -> None:
+    """So a filter that needs no second seed can be built by hand."""
+    seed, _ = reference.fuse_shard(bytes(16), 3, 8, 4, 3, 1, 1, bytearray(200)) or (0, b"")
+
+    assert seed == GOLDEN64
 
 
 # ---- the whole file ------------------------------------------------------------------------------

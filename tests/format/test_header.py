@@ -35,6 +35,7 @@ from mmbloom.format.fields import (
     WRITABLE,
     WRITER_OPEN,
 )
+from mmbloom.format.fuse import FuseShape, fuse_shape
 from mmbloom.format.header import Header, HeaderPage, check_seed, new_header
 from mmbloom.format.rules import page_checksum
 from mmbloom.format.status import Status, pack_status
@@ -758,3 +759,98 @@ def test_the_magic_breaks_in_text_mode() -> None:
     """It holds a byte outside ASCII, CR LF, Ctrl-Z and a lone LF."""
     assert MAGIC[0] >= 0x80
     assert b"\r\n\x1a\n" in MAGIC
+
+
+# ---- fuse filters --------------------------------------------------------------------------------
+
+
+def fuse_header(shape: FuseShape, **given: Any) -> Header:  # noqa: ANN401 - passed on
+    """Return the header of a fuse filter."""
+    parameters: dict[str, Any] = {
+        "layout": {3: "fuse3", 4: "fuse4"}[shape.arity],
+        "num_bits": shape.num_bits,
+        "num_probes": shape.arity,
+        "shape": shape,
+        "capacity": 100,
+        "fpr": 0.01,
+        "uuid": bytes(16),
+        "created_unix_ns": 0,
+    }
+    return new_header(**parameters | given)
+
+
+FUSE = FuseShape(arity=3, fingerprint_bits=10, segment_slots=64, num_segments=5, num_shards=2)
+FUSE_SEALED = Status(state=SEALED, sequence=2)
+
+
+@pytest.mark.parametrize("shape", [FUSE, FUSE._replace(arity=4), FuseShape(3, 8, 0, 0, 0)])
+def test_a_fuse_page_reads_back_as_it_was_written(shape: FuseShape) -> None:
+    """Its shape gives every size: 2 shards of 448 bytes (3200 bits and 32 more), and 2 seeds."""
+    header = fuse_header(shape)
+
+    found = unpack(header.pack(FUSE_SEALED), header.file_bytes).header
+
+    assert found == header
+    assert fuse_shape(found._asdict()) == shape
+    assert header.payload_bytes == (2 * 448 + 64 if shape.num_shards else 64)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "refused"),
+    [
+        ("layout", 2, "layout"),
+        ("layout", 6, "num_probes"),
+        ("num_probes", 2, "num_probes"),
+        ("num_probes", 4, "num_probes"),
+        ("fingerprint_bits", 0, "fingerprint_bits"),
+        ("fingerprint_bits", 33, "fingerprint_bits"),
+        ("fingerprint_bits", 13, "num_bits"),
+        ("segment_slots", 0, "segment_slots"),
+        ("segment_slots", 48, "segment_slots"),
+        ("segment_slots", 128, "num_bits"),
+        ("segment_slots", 1 << 19, "segment_slots"),
+        ("num_segments", 2, "num_segments"),
+        ("num_segments", 6, "num_bits"),
+        ("num_segments", (1 << 14) + 1, "num_segments"),
+        ("num_shards", 1, "num_bits"),
+        ("num_shards", 0, "segment_slots"),
+        ("num_shards", (1 << 26) + 1, "num_shards"),
+        ("num_shards", 2**32 - 1, "num_shards"),
+        ("num_bits", 512, "num_bits"),
+        ("overfill", 1, "overfill"),
+        ("reserved1", b"\1", "reserved1"),
+    ],
+)
+def test_a_wrong_shape_under_a_valid_checksum_is_refused(
+    field: str, value: object, refused: str
+) -> None:
+    """By its own rule, or because sizes do not follow: nothing beside the payload is read."""
+    header = fuse_header(FUSE)
+    page = with_fields(header.pack(FUSE_SEALED), **{field: value})
+
+    assert refusal(page, header.file_bytes).field == refused
+
+
+def test_a_fuse_filter_that_could_be_written_is_refused() -> None:
+    """It is finished, or no filter at all."""
+    header = fuse_header(FUSE)
+
+    error = refusal(header.pack(Status()), header.file_bytes)
+
+    assert (error.field, error.offset) == ("state", 512 + STATUS.offsets["state"])
+
+
+def test_a_shape_is_for_fuse_filters_only() -> None:
+    """A writer can no more mix them than a reader takes a mixture."""
+    with pytest.raises(ParameterError, match="fingerprint_bits"):
+        fuse_header(FUSE, layout="line", num_bits=512)
+    with pytest.raises(ParameterError, match="fingerprint_bits"):
+        new_header(
+            layout="fuse3",
+            num_bits=512,
+            num_probes=3,
+            capacity=1,
+            fpr=0.5,
+            uuid=bytes(16),
+            created_unix_ns=0,
+        )
