@@ -6,7 +6,6 @@ Holds 16 bytes a key, 32 while sorting, and 30 for each key of the shards under 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,12 @@ from mmbloom.build.memory import Progress, _date_ns, _identity, _spread
 from mmbloom.engine import hash_batch, sort_unique, sum_hashes
 from mmbloom.files.publish import NewFile
 from mmbloom.filters.fuse import FuseFilter
-from mmbloom.filters.fuse_payload import fuse_header, fuse_pieces, with_more_segments
+from mmbloom.filters.fuse_payload import (
+    first_of_shard,
+    fuse_header,
+    fuse_pieces,
+    with_more_segments,
+)
 from mmbloom.filters.fuse_sizing import fuse_shape_for, num_shards_for, plan_fuse
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import FINGERPRINT_KNOWN, HASH, KEYS_EXACT
@@ -117,13 +121,5 @@ def build_fuse(  # noqa: PLR0913 - what the header holds, and the ways to watch 
 
 def _bounds(hashes: bytearray, num_shards: int) -> list[tuple[int, int]]:
     """Return for each shard which of the sorted hashes are its own: [first, end)."""
-    numbers = range(len(hashes) // HASH.size)
-    ends = [
-        bisect_left(
-            numbers,
-            shard,
-            key=lambda i: HASH.unpack_from(hashes, HASH.size * i)[0] * num_shards >> 64,
-        )
-        for shard in range(num_shards)
-    ]
-    return list(pairwise([*ends, len(numbers)]))
+    firsts = [first_of_shard(hashes, shard, num_shards) for shard in range(num_shards)]
+    return list(pairwise([*firsts, len(hashes) // HASH.size]))

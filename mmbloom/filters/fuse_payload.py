@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,43 @@ def fuse_pieces(
         table += seed.to_bytes(SEED_BYTES, "little")
         yield shard
     yield table.ljust(shape.table_bytes, b"\0")
+
+
+def cut_into_shards(pieces: Iterable[ReadableBuffer], num_shards: int) -> Iterator[ReadableBuffer]:
+    """Yield the hashes of each shard, from sorted hashes in pieces of any lengths.
+
+    For builders that sort by partitions of their own. Each piece is read before the next is asked
+    for, and not after. Cost: a copy of each hash.
+    """
+    shard, number = bytearray(), 0
+    for piece in pieces:
+        with memoryview(piece) as given, given.cast("B") as view:
+            at = 0
+            while at < len(view):
+                end = HASH.size * first_of_shard(view, number + 1, num_shards, at // HASH.size)
+                shard += view[at:end]
+                at = end
+                if at < len(view):
+                    yield shard
+                    shard, number = bytearray(), number + 1
+    for _ in range(number, num_shards):
+        yield shard
+        shard = bytearray()
+
+
+def first_of_shard(hashes: ReadableBuffer, shard: int, num_shards: int, lowest: int = 0) -> int:
+    """Return the index of the first of the sorted hashes, from *lowest* on, in *shard* or behind.
+
+    Cost: a binary search.
+    """
+    with memoryview(hashes) as view:
+        numbers = range(view.nbytes // HASH.size)
+        return bisect_left(
+            numbers,
+            shard,
+            lowest,
+            key=lambda i: HASH.unpack_from(view, HASH.size * i)[0] * num_shards >> 64,
+        )
 
 
 def _constructed(

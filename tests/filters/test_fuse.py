@@ -12,10 +12,15 @@ import pytest
 import mmbloom
 from mmbloom import FuseFilter, ReadOnlyError
 from mmbloom.build.fuse import build_fuse
-from mmbloom.engine import ENGINE
+from mmbloom.engine import ENGINE, sort_unique
 from mmbloom.errors import ChecksumError, ConstructionError, FormatError, ParameterError
 from mmbloom.filters import fuse_payload, fuse_sizing
-from mmbloom.filters.fuse_payload import MAX_EXTRA_SEGMENTS, fuse_pieces, with_more_segments
+from mmbloom.filters.fuse_payload import (
+    MAX_EXTRA_SEGMENTS,
+    cut_into_shards,
+    fuse_pieces,
+    with_more_segments,
+)
 from mmbloom.format.fuse import FuseShape
 
 if TYPE_CHECKING:
@@ -192,6 +197,50 @@ def test_a_damaged_payload_is_found(tmp_path: Path) -> None:
     path.write_bytes(whole[:4096] + bytes(len(whole) - 4096 - length) + whole[-length:])
     with pytest.raises(FormatError, match="canaries"):
         mmbloom.open(path)
+
+
+# ---- shards --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 4, 64])
+@pytest.mark.parametrize("piece_keys", [1, 7, 100, 1000])
+def test_sorted_hashes_in_any_pieces_are_cut_into_shards(num_shards: int, piece_keys: int) -> None:
+    """Every hash goes to its shard, in order; a shard may be empty."""
+    words = np.random.default_rng(1).integers(0, 2**64, size=200, dtype=np.uint64)
+    words[:40] = 5  # none between the lowest hash and the others
+    hashes = sort_unique(bytearray(words.tobytes()))
+    size = 16 * piece_keys
+    pieces = [hashes[at : at + size] for at in range(0, len(hashes), size)]
+
+    shards = [bytes(shard) for shard in cut_into_shards(pieces, num_shards)]
+
+    assert b"".join(shards) == bytes(hashes)
+    assert len(shards) == num_shards
+    for number, shard in enumerate(shards):
+        assert all(hi * num_shards >> 64 == number for hi, _ in struct.iter_unpack("<QQ", shard))
+
+
+def test_no_hashes_are_cut_into_empty_shards() -> None:
+    """As many as there are."""
+    assert [bytes(shard) for shard in cut_into_shards([], 3)] == [b"", b"", b""]
+    assert [bytes(shard) for shard in cut_into_shards([b""], 1)] == [b""]
+
+
+def test_threads_give_the_same_payload() -> None:
+    """In the order of the shards, whichever is ready first."""
+    words = np.random.default_rng(1).integers(0, 2**64, size=4000, dtype=np.uint64)
+    hashes = sort_unique(bytearray(words.tobytes()))
+    shape = fuse_sizing.fuse_shape_for(400, 8, 0.001, "fuse3")
+    payloads = [
+        b"".join(
+            bytes(piece)
+            for piece in fuse_pieces(shape, cut_into_shards([hashes], 8), num_threads=threads)
+        )
+        for threads in (1, 2, 5, 20)
+    ]
+
+    assert set(payloads) == {payloads[0]}
+    assert len(payloads[0]) == shape.num_bits // 8
 
 
 # ---- sets that cannot be built -------------------------------------------------------------------
