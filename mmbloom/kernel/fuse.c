@@ -119,6 +119,17 @@ MMB_INLINE uint32_t read_slot(const uint8_t *shard, uint64_t slot, uint32_t widt
     return (uint32_t)((load32(bytes) | (uint64_t)bytes[4] << 32) >> shift) & mask;
 }
 
+/* Ask for the line of a slot, or both lines if what read_slot() reads may lie in two. */
+MMB_INLINE void prefetch_slot(const uint8_t *shard, uint64_t slot, uint32_t width)
+{
+    const uint8_t *bytes = slot_bytes(shard, slot, width);
+
+    MMB_PREFETCH(bytes);
+    if (width != 8 && width != 16) {
+        MMB_PREFETCH(bytes + (width <= 25 ? 3 : 4));
+    }
+}
+
 /* Requires: the slot is zero. */
 static inline void write_slot(uint8_t *shard, uint64_t slot, uint32_t width, uint32_t value)
 {
@@ -174,7 +185,7 @@ MMB_INLINE void look_up(const mmb_fuse *fuse, uint32_t arity, uint32_t width, co
             shards[i] = payload + shard * fuse->shard_bytes;
             places(fuse, arity, rest, hashes[first + i].lo, load64(seeds + 8 * shard), slots[i]);
             for (uint32_t j = 0; j < arity; j++) {
-                MMB_PREFETCH(slot_bytes(shards[i], slots[i][j], width));
+                prefetch_slot(shards[i], slots[i][j], width);
             }
         }
         for (size_t i = 0; i < keys; i++) {
