@@ -182,9 +182,9 @@ def test_a_power_loss_at_any_moment_takes_no_key_that_stays(tmp_path: Path) -> N
         disk = bytearray(before)
         for offset, data in written[: chance.randrange(len(written) + 1)]:
             for start in range(0, len(data), SECTOR):
+                sector = data[start : start + SECTOR]
                 if chance.random() < 0.5:
-                    at = offset + start
-                    disk[at : at + SECTOR] = data[start : start + SECTOR]
+                    disk[offset + start : offset + start + len(sector)] = sector
         disk[:4096] = after[:4096] if chance.random() < 0.5 else before[:4096]
         path.write_bytes(disk)
         with mmbloom.open(path) as found:
