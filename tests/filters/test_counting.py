@@ -189,7 +189,7 @@ def test_a_multiset_says_the_same_through_100_000_adds_and_removes() -> None:
     num_distinct = 0
     some = keys(1200)
     with CountingBloomFilter.in_memory(capacity=1000, fpr=0.001) as found:
-        for step in range(100_000):
+        for step in range(100_000 if mmbloom.ENGINE == "kernel" else 5_000):
             key = chance.choice(some)
             times = members[key]
             if times == 3 or (times and chance.random() < 0.5):
@@ -254,9 +254,9 @@ def test_a_filter_made_to_be_overfilled_takes_more(make: Make) -> None:
 def test_a_count_that_has_drifted_refuses_no_key_that_fits() -> None:
     """Where new keys seem known and gone ones seem in, the count drifts; then it is taken anew."""
     with CountingBloomFilter.in_memory(capacity=300, fpr=0.2) as found:
-        window = keys(40_000)
+        window = keys(40_000 if mmbloom.ENGINE == "kernel" else 5_000)
         found.update(window[:300])
-        for i in range(300, 40_000):
+        for i in range(300, len(window)):
             found.remove(window[i - 300])
             found.add(window[i])
         assert found.contains_many(window[-300:]).all()
