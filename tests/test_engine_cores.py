@@ -1,8 +1,8 @@
 """Two engines, one filter: the same adds give the same payload, answers, counts, runs and errors.
 
 The kernel has several paths to one answer: a key by itself or in a batch, with and without the GIL,
-from Python objects or from memory, all layouts but `classic` with AVX2 where the processor has it. They are
-all compared. The portable path of a processor that has AVX2 is compared in tests/kernel.
+from Python objects or from memory, all layouts but `classic` with AVX2 where the processor has it.
+They are all compared. The portable path of a processor that has AVX2 is compared in tests/kernel.
 """
 
 from __future__ import annotations

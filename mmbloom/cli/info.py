@@ -39,13 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the facts."""
-    from mmbloom import BloomFilter
+    from mmbloom import BloomFilter, CountingBloomFilter
     from mmbloom import open as open_filter
 
     with open_filter(arguments.filter, advice="normal") as found:
         facts = found.info()
         estimate = facts["keys_added"]
-        if facts["writer_open"] and isinstance(found, BloomFilter):
+        if facts["writer_open"] and isinstance(found, BloomFilter | CountingBloomFilter):
             estimate = found.approx_count()
         keys = _keys_text(facts, estimate)
         if arguments.json:
@@ -66,7 +66,8 @@ def _keys_text(facts: dict[str, Any], estimate: int) -> str:
     if facts["writer_open"]:
         stored = f"{count(facts['keys_added'])} at its last flush"
         return f"about {count(estimate)} of {room} (a writer has it open, or died; {stored})"
-    exactness = "distinct" if facts["keys_exact"] else "that set a bit"
+    inexact = "as far as the counters tell" if facts["kind"] == "counting" else "that set a bit"
+    exactness = "distinct" if facts["keys_exact"] else inexact
     return f"{count(facts['keys_added'])} {exactness}, of {room}"
 
 
@@ -74,6 +75,9 @@ def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
     count, rate = output.count_text, output.rate_text
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
+    if facts["kind"] == "counting":
+        full = count(facts["num_saturated"])
+        layout += f", {count(facts['num_counters'])} counters of 4 bits, {full} at their end"
     if facts["kind"] == "fuse":
         layout += f", fingerprints of {count(facts['fingerprint_bits'], 'bit')}"
         layout += f" in {count(facts['num_shards'], 'shard')}"
