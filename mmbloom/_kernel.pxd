@@ -112,6 +112,7 @@ cdef extern from "counting.h" nogil:
         uint64_t num_keys
         uint64_t num_saturated
 
+    bint mmb_counting_meet(const mmb_counting *counting, mmb_hash one, mmb_hash other)
     uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
     void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                               uint8_t *maybe) noexcept

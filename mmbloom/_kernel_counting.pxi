@@ -60,12 +60,13 @@ cdef class CountingCore(ChangingCore):
             self._recent[self._num_recent % MAX_CANARIES] = hashes[i]
             self._num_recent += 1
 
-    cdef void _drop_lost_canaries(self) noexcept:
-        """A key that is gone is no canary, and makes room for another."""
+    cdef void _drop_lost_canaries(self, const mmb_hash *removed) noexcept:
+        """A key that is gone is no canary, and makes room for another. One key was removed; NULL: any may have been."""
         cdef size_t i
         cdef size_t kept = 0
         for i in range(self._num_canaries):
-            if mmb_counting_contains(&self._counting, self._payload, self._canaries[i]):
+            if (removed != NULL and not mmb_counting_meet(&self._counting, self._canaries[i], removed[0])
+                    or mmb_counting_contains(&self._counting, self._payload, self._canaries[i])):
                 self._canaries[kept] = self._canaries[i]
                 kept += 1
         self._num_canaries = kept
@@ -116,9 +117,17 @@ cdef class CountingCore(ChangingCore):
 
     def remove(self, key, /):
         cdef mmb_hash digest
+        cdef mmb_counted counted
         hash_one(key, &self._keying, &digest)
-        with self._mutex:
-            return self._remove_some(&digest, 1) == 1
+        if self._payload == NULL or not self._writable:
+            self._check_writable()
+        if self._adding or self._write_through:
+            with self._mutex:
+                return self._remove_some(&digest, 1) == 1
+        if mmb_counting_remove_many(&self._counting, self._payload, &digest, 1, &counted, NULL) == 0:
+            raise AbsentKeyError(self._where(), 0)
+        self._count_removed(&digest, counted.num_keys)
+        return counted.num_keys == 1
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
@@ -180,9 +189,7 @@ cdef class CountingCore(ChangingCore):
             with nogil:
                 done = mmb_counting_remove_many(&self._counting, payload, hashes, n, &counted, dirty)
             if done > 0:
-                self._has_removed = True
-                self._drop_lost_canaries()
-                self._keys_added -= min(self._keys_added, counted.num_keys)
+                self._count_removed(hashes if n == 1 else NULL, counted.num_keys)
                 self._publish_marks(done)
         finally:
             self._adding = False
@@ -190,6 +197,11 @@ cdef class CountingCore(ChangingCore):
         if done < n:
             raise AbsentKeyError(self._where(), done)
         return counted.num_keys
+
+    cdef void _count_removed(self, const mmb_hash *removed, uint64_t num_gone) noexcept:
+        self._has_removed = True
+        self._keys_added -= min(self._keys_added, num_gone)
+        self._drop_lost_canaries(removed)
 
     # -- whole payloads -----------------------------------------------------------------------------------------------
 
@@ -230,7 +242,7 @@ cdef class CountingCore(ChangingCore):
                 self._count_saturated()
                 self._keys_added = keys_added
                 self._has_removed = True
-                self._drop_lost_canaries()
+                self._drop_lost_canaries(NULL)
                 self._mark_everything()
             finally:
                 self._adding = False

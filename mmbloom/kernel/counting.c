@@ -295,6 +295,11 @@ void mmb_counting_probes(const mmb_counting *counting, mmb_hash hash, uint64_t *
     }
 }
 
+int mmb_counting_meet(const mmb_counting *counting, mmb_hash one, mmb_hash other)
+{
+    return line_of(counting, one) == line_of(counting, other);
+}
+
 uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
 {
 #if MMB_HAVE_AVX2

@@ -24,6 +24,9 @@ typedef struct {
 /* The counter numbers of the key with this hash, num_probes of them. A number that is there twice counts once. */
 void mmb_counting_probes(const mmb_counting *counting, mmb_hash hash, uint64_t *counters);
 
+/* Whether the counters of two keys lie in the same line, so that one may have some of the other's. */
+int mmb_counting_meet(const mmb_counting *counting, mmb_hash one, mmb_hash other);
+
 /* 1 if no counter of the key is zero, else 0. */
 uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash);
 

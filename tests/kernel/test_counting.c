@@ -124,6 +124,7 @@ static void counters_of_a_key_follow_the_rule(void)
                 }
                 CHECK(mmb_counting_pages_of(&counting, NULL, &hashes[h], 1, &page) == 1);
                 CHECK(page == counters[0] / 8192);
+                CHECK(mmb_counting_meet(&counting, hashes[h], hashes[0]) == (counters[0] / 128 == 0));
                 free(counters);
             }
         }
