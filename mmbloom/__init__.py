@@ -9,8 +9,9 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
     (True, False)
 """
 
-from mmbloom.build.memory import BuildReport, Progress, build
-from mmbloom.build.sources import KeyList, read_list
+from mmbloom.build.builder import build
+from mmbloom.build.progress import BuildReport, Progress
+from mmbloom.build.sources import KeyList, read_list, read_lists
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
     AbsentKeyError,
@@ -23,19 +24,24 @@ from mmbloom.errors import (
     KeyTypeError,
     KeyValueError,
     LockHeldError,
+    MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
     SourceError,
+    SpillError,
     TruncatedError,
     VersionError,
     WrongKindError,
 )
+from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.fuse import FuseFilter
+from mmbloom.filters.merging import UnionCount, merge, union_count
+from mmbloom.filters.newcomers import NewKeys
 from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.filters.stack import FilterStack
@@ -44,6 +50,7 @@ from mmbloom.keys import int_key
 __all__ = [
     "ENGINE",
     "AbsentKeyError",
+    "AuditReport",
     "BloomFilter",
     "BuildReport",
     "CapacityError",
@@ -60,22 +67,31 @@ __all__ = [
     "KeyTypeError",
     "KeyValueError",
     "LockHeldError",
+    "MemoryBudgetError",
     "MmbloomError",
+    "NewKeys",
     "NoSpaceError",
     "ParameterError",
     "ParameterTypeError",
     "Progress",
+    "RandomKeys",
     "ReadOnlyError",
     "SourceError",
+    "SpillError",
     "TruncatedError",
+    "UnionCount",
     "VersionError",
     "WrongKindError",
+    "audit",
     "build",
     "int_key",
+    "merge",
     "open",
     "open_writable",
     "plan",
     "read_list",
+    "read_lists",
+    "union_count",
 ]
 
 __version__ = "0.1.0"

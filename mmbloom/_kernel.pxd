@@ -12,6 +12,7 @@ cdef extern from "mmb.h" nogil:
         MMB_HEX_DIGIT
         MMB_FIELD_MISSING
         MMB_UNSOLVABLE
+        MMB_BLANK_LINE
 
     ctypedef enum mmb_encoding:
         MMB_BYTES
@@ -55,6 +56,11 @@ cdef extern from "source.h" nogil:
         MMB_OFFSETS64
         MMB_LINES
 
+    ctypedef enum mmb_blank:
+        MMB_BLANK_SKIP
+        MMB_BLANK_KEY
+        MMB_BLANK_BAD
+
     ctypedef struct mmb_source:
         mmb_source_layout layout
         const uint8_t *data
@@ -63,11 +69,15 @@ cdef extern from "source.h" nogil:
         size_t width
         size_t num_keys
         uint8_t delimiter
+        uint8_t comment
+        mmb_blank blank
         size_t field
         size_t next
 
     bint mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t num_keys, size_t data_bytes)
-    size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, size_t num_flags, uint8_t wanted,
+    mmb_status mmb_source_fill(mmb_source *source, mmb_view *views, size_t max, size_t *count)
+    size_t mmb_count_lines(const uint8_t *data, size_t data_bytes)
+    size_t mmb_lines_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted,
                             uint8_t *out)
 
 
@@ -98,6 +108,9 @@ cdef extern from "bloom.h" nogil:
     unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
     size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                               uint64_t *num_new, const mmb_dirty *dirty)
+    void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                            const mmb_hash *hashes, size_t n)
+    void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end)
 
 
 cdef extern from "counting.h" nogil:
@@ -187,3 +200,38 @@ cdef extern from "fuse.h" nogil:
     uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse)
     mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
                                   uint32_t *scratch, uint8_t *shard, uint64_t *seed)
+
+
+cdef extern from "partition.h" nogil:
+    enum:
+        MMB_CHUNK_HASHES
+        MMB_STAGED_HASHES
+        MMB_MOST_BAD
+
+    ctypedef struct mmb_arena:
+        mmb_hash *chunks
+        uint32_t *next
+        uint32_t num_chunks
+        unsigned bits
+        uint32_t num_free
+
+    ctypedef struct mmb_lane:
+        mmb_arena *arena
+        uint32_t *heads
+        uint32_t *fills
+        uint32_t *staged
+        mmb_hash *stage
+
+    ctypedef struct mmb_bad_keys:
+        uint64_t where[8]
+        mmb_status status[8]
+        size_t count
+
+    void mmb_partition_clear(mmb_arena *arena, mmb_lane *lanes, size_t num_lanes)
+    uint32_t mmb_partition_chunks_for(const mmb_arena *arena, size_t n)
+    void mmb_partition_add(mmb_lane *lane, const mmb_hash *hashes, size_t n)
+    mmb_status mmb_partition_source(mmb_lane *lane, mmb_source *source, const mmb_keying *keying, size_t most, bint skip,
+                                    mmb_bad_keys *bad, size_t *count)
+    size_t mmb_partition_count(const mmb_lane *lane, size_t partition)
+    size_t mmb_partition_copy(const mmb_lane *lane, size_t partition, size_t skip, mmb_hash *out, size_t max)
+    size_t mmb_partition_take(mmb_lane *lane, size_t partition, mmb_hash *out, size_t max)

@@ -28,25 +28,52 @@ class RowsBatch:
     points in this machine's byte order, without trailing NULs: NumPy U). Raises ValueError if the rows do not fit."""
 
     def __init__(self, data: ReadableBuffer, width: int, num_keys: int, kind: str, first: int = 0) -> None: ...
+    @property
+    def most_keys(self) -> int:
+        """At most so many keys are in it; of lines, a closer bound than the length, found out by counting them."""
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
 class OffsetsBatch:
     """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]], offsets of 4 or 8 bytes. Raises ValueError if they decrease
-    or leave the data."""
+    or leave the data. *name* and *lines* are for error messages: the list, and the line of each key in it (else its row)."""
 
-    def __init__(self, data: ReadableBuffer, offsets: ReadableBuffer, offset_bytes: int, first: int = 0) -> None: ...
+    def __init__(
+        self,
+        data: ReadableBuffer,
+        offsets: ReadableBuffer,
+        offset_bytes: int,
+        first: int = 0,
+        name: str = "",
+        lines: Sequence[int] | None = None,
+    ) -> None: ...
+    @property
+    def most_keys(self) -> int: ...
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
 @disjoint_base
 class LinesBatch:
-    """Lines that end in LF or CR LF; empty ones are no keys. With *field* > 0 the key is that field between *delimiter* bytes.
-    Its length is an upper bound. *name* and *first_line* are for error messages."""
+    """Lines that end in LF or CR LF. With *field* > 0 the key is that field between *delimiter* bytes. A line that begins with
+    the byte *comment* is no key, if that is not 0. *blank*: 0 an empty line is no key, 1 it is the empty key, 2 it is a bad
+    line. Its length is an upper bound. *num_lines*: how many lines there are, if that is known. *name* and *first_line* are
+    for error messages."""
 
     def __init__(
-        self, data: ReadableBuffer, name: str, first_line: int, delimiter: int = 0, field: int = 0
+        self,
+        data: ReadableBuffer,
+        name: str,
+        first_line: int,
+        delimiter: int = 0,
+        field: int = 0,
+        comment: int = 0,
+        blank: int = 0,
+        num_lines: int = 0,
     ) -> None: ...
+    @property
+    def most_keys(self) -> int: ...
+    def select(self, flags: ReadableBuffer, wanted: bool) -> bytearray:
+        """Return the lines that are keys and whose flag, one a key, equals *wanted*; each with its LF."""
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
@@ -58,8 +85,11 @@ def hash_key(key: object, seed: int, key_form: int) -> tuple[int, int]:
 def hash_batch(batch: _Batch, seed: int, key_form: int) -> bytearray:
     """Return the hashes of a batch, in order. Raises for the first bad key: KeyTypeError, KeyValueError, SourceError."""
 
-def sort_unique(hashes: bytearray) -> bytearray:
-    """Sort hashes by (hi, lo), drop repetitions, return them; *hashes* may be the same object. Cost: as much scratch."""
+def sort_unique(hashes: WriteableBuffer, scratch: WriteableBuffer) -> int:
+    """Sort hashes by (hi, lo) and drop repetitions; return how many are left at the front. *scratch* is at least as large.
+
+    Releases the GIL. Cost: 17 ns a hash for 100 000 of them, 40 for ten million.
+    """
 
 def sum_hashes(hashes: ReadableBuffer) -> int:
     """Return the sum of hashes modulo 2^128."""
@@ -69,6 +99,19 @@ def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> lis
 
 def select_lines(data: ReadableBuffer, flags: ReadableBuffer, wanted: bool) -> bytearray:
     """Return the lines of *data* that are keys and whose flag, one a key, equals *wanted*; each with its LF."""
+
+def count_lines(data: ReadableBuffer) -> int:
+    """Return the number of LF bytes. Releases the GIL."""
+
+def add_part(
+    target: WriteableBuffer, first: int, layout: int, num_bits: int, num_probes: int, hashes: ReadableBuffer
+) -> None:
+    """Set the bits of hashes that fall into *target*, which is the payload from byte *first* on: whole blocks of it. The others
+    are passed over. Releases the GIL."""
+
+def span(layout: int, num_bits: int, lowest: int, highest: int) -> tuple[int, int]:
+    """Return the bytes of the payload, [first, end), in which the blocks of all keys lie whose hi is in [lowest, highest];
+    for classic all of it."""
 
 def checksum64(data: ReadableBuffer) -> int:
     """Return XXH3-64 under seed 0. Releases the GIL."""
@@ -98,6 +141,55 @@ def page_halves(data: ReadableBuffer) -> tuple[int, int]:
 
 def payloads_equal(left: ReadableBuffer, right: ReadableBuffer) -> bool:
     """Return whether two payloads are the same bytes. Releases the GIL."""
+
+@disjoint_base
+class Partitions:
+    """Hashes in 2^bits partitions by the top bits of hi, in memory of a fixed size.
+
+    Each of *num_lanes* threads fills a lane of its own, at the same time as the others. All other methods are for when no lane
+    is being filled; copy(), take() and put_back() may then run beside each other for different partitions and lanes.
+    """
+
+    def __new__(cls, memory: WriteableBuffer, bits: int, num_lanes: int) -> Self:
+        """*memory* begins on a page boundary. Raises ValueError if it is too small: each lane takes 256 bytes a partition, and
+        a partition 4096 bytes at a time."""
+
+    @property
+    def chunks_left(self) -> int:
+        """Chunks of 4096 bytes, 256 hashes, that can be taken; one a partition is kept for put_back()."""
+
+    def chunks_for(self, num_keys: int) -> int:
+        """Return how many chunks adding so many keys to a lane can take at most."""
+
+    def clear(self) -> None:
+        """Forget all hashes."""
+
+    def add_hashes(self, lane: int, hashes: ReadableBuffer) -> None:
+        """Add hashes. Raises MemoryError, and adds none, unless they fit in any case."""
+
+    def add_batch(
+        self, lane: int, batch: RowsBatch | OffsetsBatch | LinesBatch, seed: int, key_form: int, skip_bad: bool
+    ) -> tuple[int, int, list[Exception]]:
+        """Hash the keys of a batch and add them. Releases the GIL.
+
+        Returns:
+            The number of keys, the number of bad ones, and the errors of the first 8 of these.
+
+        Raises:
+            KeyValueError, SourceError: a bad key, unless *skip_bad*. MemoryError: as add_hashes().
+        """
+
+    def count(self, partition: int) -> int:
+        """Return how many hashes a partition holds, with repetitions."""
+
+    def copy(self, partition: int, out: WriteableBuffer, skip: int = 0) -> int:
+        """Copy hashes of a partition to *out*, as many as fit behind the first *skip*; return how many, 0 at the end."""
+
+    def take(self, partition: int, out: WriteableBuffer) -> int:
+        """Move hashes of a partition to *out*, as many as fit in whole chunks; return how many, 0 when none is left."""
+
+    def put_back(self, lane: int, partition: int, hashes: ReadableBuffer) -> None:
+        """Add hashes of one partition, sorted, that were taken from it."""
 
 @disjoint_base
 class FilterCore:

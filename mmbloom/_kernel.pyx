@@ -6,8 +6,9 @@ not in C walks Python objects, which C may not know about here. mmbloom.referenc
 their specification; _kernel.pyi documents them.
 
 What may run without the GIL: anything that reads exported buffers, or immutable keys to which a piece holds references.
-The parts: _kernel_keys.pxi (keys and batches), _kernel_filter.pxi (one filter of any kind), _kernel_bloom.pxi (a Bloom
-filter); here are hashes and whole payloads.
+The parts: _kernel_keys.pxi (keys and batches), _kernel_filter.pxi (one filter of any kind), _kernel_bloom.pxi,
+_kernel_fuse.pxi and _kernel_counting.pxi (one filter of each kind), _kernel_partition.pxi (hashes by the million, for
+building); here are hashes and whole payloads.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -16,7 +17,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact,
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport UINT64_MAX
+from libc.stdint cimport UINT32_MAX, UINT64_MAX
 from libc.string cimport memcmp, memcpy, memset
 
 import threading
@@ -64,6 +65,7 @@ include "_kernel_filter.pxi"
 include "_kernel_bloom.pxi"
 include "_kernel_fuse.pxi"
 include "_kernel_counting.pxi"
+include "_kernel_partition.pxi"
 
 
 # ---- hashes ------------------------------------------------------------------------------------------------------------
@@ -121,16 +123,18 @@ cdef int hash_objects(ObjectBatch batch, const mmb_keying *keying, mmb_hash *out
             raise key_error(status, batch.describe(first + <Py_ssize_t>count))
 
 
-def sort_unique(bytearray hashes not None):
-    cdef size_t n = <size_t>len(hashes) // sizeof(mmb_hash)
-    cdef bytearray scratch = PyByteArray_FromStringAndSize(NULL, len(hashes))
-    cdef mmb_hash *keys = <mmb_hash *>PyByteArray_AS_STRING(hashes)
-    cdef mmb_hash *room = <mmb_hash *>PyByteArray_AS_STRING(scratch)
+def sort_unique(uint8_t[::1] hashes not None, uint8_t[::1] scratch not None):
+    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
     cdef size_t distinct
+    if scratch.shape[0] < hashes.shape[0]:
+        raise ValueError(f"scratch holds {scratch.shape[0]} bytes, hashes {hashes.shape[0]}")
+    if n >= UINT32_MAX:
+        raise ValueError(f"{n} hashes: sort them in parts of less than 2^32")
+    if n == 0:
+        return 0
     with nogil:
-        distinct = mmb_sort_unique(keys, room, n)
-    PyByteArray_Resize(hashes, <Py_ssize_t>(distinct * sizeof(mmb_hash)))
-    return hashes
+        distinct = mmb_sort_unique(<mmb_hash *>&hashes[0], <mmb_hash *>&scratch[0], n)
+    return distinct
 
 
 def sum_hashes(const uint8_t[::1] hashes not None):
@@ -143,16 +147,16 @@ def sum_hashes(const uint8_t[::1] hashes not None):
     return (<object>total.hi << 64) | <object>total.lo
 
 
-def select_lines(const uint8_t[::1] data not None, const uint8_t[::1] flags not None, bint wanted):
-    cdef bytearray out = PyByteArray_FromStringAndSize(NULL, data.shape[0] + 1)
-    cdef uint8_t *target = <uint8_t *>PyByteArray_AS_STRING(out)
-    cdef size_t written = 0
-    if data.shape[0] > 0 and flags.shape[0] > 0:
+def select_lines(data not None, flags not None, bint wanted):
+    return LinesBatch(data, "", 1).select(flags, wanted)
+
+
+def count_lines(const uint8_t[::1] data not None):
+    cdef size_t count = 0
+    if data.shape[0] > 0:
         with nogil:
-            written = mmb_lines_select(
-                &data[0], <size_t>data.shape[0], &flags[0], <size_t>flags.shape[0], wanted, target)
-    PyByteArray_Resize(out, <Py_ssize_t>written)
-    return out
+            count = mmb_count_lines(&data[0], <size_t>data.shape[0])
+    return count
 
 
 # ---- payloads ----------------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ cdef object key_error(mmb_status status, object where):
         return KeyValueError(f"{where}: key form hex: a character that is not 0-9, a-f or A-F")
     if status == MMB_FIELD_MISSING:
         return SourceError(f"{where}: the line has fewer fields than the one asked for")
+    if status == MMB_BLANK_LINE:
+        return SourceError(f"{where}: an empty line")
     return MmbloomError(f"{where}: status {status}")
 
 
@@ -200,6 +202,17 @@ cdef class MemoryBatch:
     def describe(self, Py_ssize_t index):
         return f"key {self._first + index} of the batch"
 
+    cdef object place(self, uint64_t where):
+        """Name the key at a place, as the kernel tells it: the number of the key."""
+        return self.describe(<Py_ssize_t>where)
+
+    @property
+    def most_keys(self):
+        return self._most_keys()
+
+    cdef size_t _most_keys(self):
+        return self._source.num_keys
+
 
 cdef class RowsBatch(MemoryBatch):
     def __init__(self, const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t num_keys, str kind,
@@ -216,9 +229,14 @@ cdef class RowsBatch(MemoryBatch):
 
 
 cdef class OffsetsBatch(MemoryBatch):
+    cdef str _name
+    cdef object _lines
+
     def __init__(self, const uint8_t[::1] data not None, const uint8_t[::1] offsets not None, int offset_bytes,
-                 Py_ssize_t first=0):
+                 Py_ssize_t first=0, str name="", lines=None):
         cdef Py_ssize_t num_keys = offsets.shape[0] // offset_bytes - 1
+        self._name = name
+        self._lines = lines
         if num_keys < 0:
             raise ValueError("offsets are empty; n keys have n + 1 of them")
         self._data = data
@@ -233,13 +251,21 @@ cdef class OffsetsBatch(MemoryBatch):
                 self._source.layout, self._source.offsets, self._source.num_keys, self._source.data_bytes):
             raise ValueError(f"offsets decrease, or run past the {data.shape[0]} bytes of data")
 
+    def describe(self, Py_ssize_t index):
+        if self._lines is not None:
+            return f"{self._name}, line {self._lines[index]}"
+        if self._name:
+            return f"{self._name}, row {self._first + index + 1}"
+        return MemoryBatch.describe(self, index)
+
 
 cdef class LinesBatch(MemoryBatch):
     cdef str _name
     cdef Py_ssize_t _first_line
+    cdef size_t _num_lines  # once it is known; 0 before
 
     def __init__(self, const uint8_t[::1] data not None, str name, Py_ssize_t first_line,
-                 int delimiter=0, Py_ssize_t field=0):
+                 int delimiter=0, Py_ssize_t field=0, int comment=0, int blank=0, size_t num_lines=0):
         self._data = data
         self._name = name
         self._first_line = first_line
@@ -249,11 +275,43 @@ cdef class LinesBatch(MemoryBatch):
         self._source.num_keys = <size_t>(data.shape[0] + 1) // 2  # an upper bound: one byte and its LF
         self._source.delimiter = <uint8_t>delimiter
         self._source.field = <size_t>field
+        self._source.comment = <uint8_t>comment
+        self._source.blank = <mmb_blank>blank
+        self._num_lines = num_lines
+        if blank != MMB_BLANK_SKIP:
+            self._source.num_keys = <size_t>data.shape[0]
 
     def describe(self, Py_ssize_t index):
-        line = -1
-        for number, text in enumerate(bytes(self._data).split(b"\n")):
-            line += bool(text.removesuffix(b"\r"))
-            if line == index:
-                return f"{self._name}, line {self._first_line + number}"
-        return f"{self._name}, key {index}"
+        cdef mmb_source source = self._source  # walks the lines as the keys were walked
+        cdef mmb_view view
+        cdef size_t count = 1
+        cdef size_t start = 0
+        source.field = 0
+        while index >= 0 and count == 1:
+            start = source.next
+            if mmb_source_fill(&source, &view, 1, &count) != MMB_OK:
+                start = source.next
+                break
+            if count == 1:
+                start = <size_t>(view.data - source.data)
+            index -= 1
+        return self.place(start)
+
+    cdef size_t _most_keys(self):
+        if self._num_lines == 0:
+            self._num_lines = 1 + mmb_count_lines(self._source.data, self._source.data_bytes)
+        return self._num_lines
+
+    cdef object place(self, uint64_t where):
+        cdef size_t lines = mmb_count_lines(self._source.data, <size_t>where) if where > 0 else 0
+        return f"{self._name}, line {<size_t>self._first_line + lines}"
+
+    def select(self, const uint8_t[::1] flags not None, bint wanted):
+        cdef bytearray out = PyByteArray_FromStringAndSize(NULL, self._data.shape[0] + 1)
+        cdef uint8_t *target = <uint8_t *>PyByteArray_AS_STRING(out)
+        cdef size_t written = 0
+        if self._data.shape[0] > 0 and flags.shape[0] > 0:
+            with nogil:
+                written = mmb_lines_select(&self._source, &flags[0], <size_t>flags.shape[0], wanted, target)
+        PyByteArray_Resize(out, <Py_ssize_t>written)
+        return out

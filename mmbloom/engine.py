@@ -20,8 +20,11 @@ __all__ = [
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
+    "Partitions",
     "RowsBatch",
+    "add_part",
     "checksum64",
+    "count_lines",
     "counter_histogram",
     "flatten_counters",
     "fuse_scratch_bytes",
@@ -37,6 +40,7 @@ __all__ = [
     "probes",
     "select_lines",
     "sort_unique",
+    "span",
     "sum_hashes",
 ]
 
@@ -69,8 +73,11 @@ if TYPE_CHECKING or _kernel_is_wanted():
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -86,6 +93,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )
 else:
@@ -99,8 +107,11 @@ else:
         LinesBatch,
         ObjectBatch,
         OffsetsBatch,
+        Partitions,
         RowsBatch,
+        add_part,
         checksum64,
+        count_lines,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -116,5 +127,6 @@ else:
         probes,
         select_lines,
         sort_unique,
+        span,
         sum_hashes,
     )

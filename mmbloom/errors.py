@@ -181,6 +181,34 @@ class SourceError(MmbloomError, ValueError):
     """A list of keys cannot be read as one: binary, empty, or compressed in an unknown way."""
 
 
+class SpillError(MmbloomError, RuntimeError):
+    """The spill file of a build, at *where*, does not hold what was written to it: build again."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+    def __str__(self) -> str:
+        return (
+            f"spill file in {self.where}: {self.reason}. The disk or another program changed it: "
+            "build again, with another --spill-folder if it happens again."
+        )
+
+
+class MemoryBudgetError(MmbloomError, MemoryError):
+    """A build cannot go on within the memory that it was given: give it more."""
+
+    def __init__(self, budget_bytes: int, needed_bytes: int, reason: str) -> None:
+        super().__init__(budget_bytes, needed_bytes, reason)
+        self.budget_bytes, self.needed_bytes, self.reason = budget_bytes, needed_bytes, reason
+
+    def __str__(self) -> str:
+        return (
+            f"memory: {self.budget_bytes} bytes are not enough, {self.needed_bytes} would be: "
+            f"{self.reason}. Give the build more memory, or fewer jobs."
+        )
+
+
 class NoSpaceError(MmbloomError, OSError):
     """The file does not fit on the disk. A new one is not there; an old one is unchanged."""
 

@@ -7,6 +7,7 @@ the same for whole filters.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,79 @@ def _hash_lines(engine: ModuleType, *args: Any) -> bytes:  # noqa: ANN401 - pass
     return hashes
 
 
+@given(
+    st.lists(st.sampled_from([b"\n", b"\r\n", b"#", b"a:b", b"#x\n", b"0F"]), max_size=40),
+    st.sampled_from([0, ord("#")]),
+    st.sampled_from([0, 1, 2]),
+    st.integers(0, 2),
+)
+@example([b"a:b\n", b"\r\n", b"#\n", b"\n"], ord("#"), 1, 2)
+@example([b"a:b\n", b"\n"], 0, 2, 0)
+def test_comments_and_blank_lines_agree(
+    parts: list[bytes], comment: int, blank: int, field: int
+) -> None:
+    """A comment is no key; an empty line is none, or the empty key, or a bad line."""
+    text = b"".join(parts)
+
+    def ask(engine: ModuleType) -> tuple[object, ...]:
+        batch = engine.LinesBatch(text, "list.txt", 11, ord(":"), field, comment, blank)
+        hashes = bytes(engine.hash_batch(batch, 0, RAW))
+        num_keys = len(hashes) // 16
+        assert num_keys <= min(len(batch), batch.most_keys)
+        places = [batch.describe(i) for i in range(num_keys)]
+        flags = bytes(i % 2 for i in range(num_keys))
+        return hashes, places, batch.select(flags, wanted=True), batch.select(flags, wanted=False)
+
+    same(ask)
+
+
+@given(LINE_TEXT, st.integers(0, 2), st.integers(0, 2), FORMS)
+def test_most_keys_agree_and_bound_the_keys(text: bytes, blank: int, field: int, form: int) -> None:
+    """Room is set aside by it before a line is looked at."""
+    batches = [
+        engine.LinesBatch(text, "", 1, ord(":"), field, 0, blank) for engine in (kernel, reference)
+    ]
+
+    assert batches[0].most_keys >= text.count(b"\n")
+    for engine, batch in zip((kernel, reference), batches, strict=True):
+        partitions = engine.Partitions(_page_memory(), 1, 1)
+        num_keys, num_bad, _ = partitions.add_batch(0, batch, 0, form, skip_bad=True)
+        assert num_keys + num_bad <= batch.most_keys
+
+
+@given(LINE_TEXT, st.integers(0, 5000))
+def test_counts_of_lines_agree(text: bytes, repeats: int) -> None:
+    """Of LF bytes, in any number of them: counted 16 at a time, 4080 at a time."""
+    for some in (text, text * (repeats // 40), b"\n" * repeats, b"x" * repeats + b"\n"):
+        assert same(lambda engine, some=some: engine.count_lines(some)) == some.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ((), "key 2 of the batch"),
+        ((40,), "key 42 of the batch"),
+        ((40, "a.parquet"), "a.parquet, row 43"),
+        ((40, "a.csv", [7, 9, 12]), "a.csv, line 12"),
+    ],
+    ids=str,
+)
+def test_a_key_between_offsets_is_named_as_its_list_names_it(
+    arguments: tuple[Any, ...], place: str
+) -> None:
+    """By its row or by its line, where there is a list."""
+    offsets = struct.pack("=4I", 0, 2, 4, 6)
+
+    def ask(engine: ModuleType) -> str:
+        batch = engine.OffsetsBatch(b"0102zz", offsets, 4, *arguments)
+        assert (batch.most_keys, batch.describe(2)) == (3, place)
+        return str(engine.hash_batch(batch, 0, HEX))
+
+    kind, text = same(ask)
+    assert kind is KeyValueError
+    assert text.startswith(f"{place}: ")
+
+
 @pytest.mark.parametrize("num_lines", [1, 511, 512, 513, 1500])
 def test_a_bad_line_is_named_by_its_number_in_the_list(num_lines: int) -> None:
     """Empty lines are no keys, but they are lines; so is what came before this block."""
@@ -277,10 +351,16 @@ def _packed(hashes: list[tuple[int, int]]) -> bytearray:
     return bytearray().join(struct.pack("<QQ", *key) for key in hashes)
 
 
+def _sorted_by(engine: ModuleType, hashes: list[tuple[int, int]]) -> bytearray:
+    packed = _packed(hashes)
+    num_left = engine.sort_unique(packed, bytearray(len(packed)))
+    return packed[: 16 * num_left]
+
+
 @given(HASHES)
 def test_sorting_and_sums_agree(hashes: list[tuple[int, int]]) -> None:
     """Sorted by (hi, lo), each once; the sum is modulo 2^128."""
-    found = same(lambda engine: engine.sort_unique(_packed(hashes)))
+    found = same(lambda engine: _sorted_by(engine, hashes))
 
     assert found == _packed(sorted(set(hashes)))
     total = same(lambda engine: engine.sum_hashes(bytes(found)))
@@ -294,7 +374,27 @@ def test_sorting_agrees_for_hashes_with_a_common_prefix(shared_bits: int) -> Non
     numbers = [int.from_bytes(chance.bytes(16), "big") >> shared_bits for _ in range(3000)]
     hashes = [(number >> 64, number & (2**64 - 1)) for number in numbers + numbers[::7]]
 
-    same(lambda engine: engine.sort_unique(_packed(hashes)))
+    assert same(lambda engine: _sorted_by(engine, hashes)) == _packed(sorted(set(hashes)))
+
+
+@pytest.mark.parametrize("num_hashes", [0, 1, 2, 31, 32, 33, 64, 1000])
+@pytest.mark.parametrize("num_distinct", [1, 2, 40])
+def test_sorting_agrees_for_a_few_hashes_repeated(num_hashes: int, num_distinct: int) -> None:
+    """A list may hold one key a million times; small groups take another path from 33 on."""
+    chance = np.random.default_rng(num_hashes)
+    few = [tuple(pair) for pair in chance.integers(0, 2**63, (num_distinct, 2)).tolist()]
+    hashes = [few[i] for i in chance.integers(0, num_distinct, num_hashes)]
+
+    assert same(lambda engine: _sorted_by(engine, hashes)) == _packed(sorted(set(hashes)))
+
+
+def test_sorting_without_room_for_it_is_refused() -> None:
+    """As much scratch as there are hashes; the hashes are as they were."""
+    for engine in (kernel, reference):
+        hashes = _packed([(2, 0), (1, 0)])
+        with pytest.raises(ValueError, match="scratch"):
+            engine.sort_unique(hashes, bytearray(31))
+        assert hashes == _packed([(2, 0), (1, 0)])
 
 
 # ---- probes --------------------------------------------------------------------------------------
@@ -326,6 +426,256 @@ def test_more_probes_than_the_layout_has_are_refused(layout: int, most: int, too
     found = same(lambda engine: engine.probes(layout, 32768, most + too_many, 0, 0))
 
     assert found == (ValueError, f"num_probes is {most + too_many}, at most {most}")
+
+
+# ---- partitions ---------------------------------------------------------------------------------
+
+
+def _page_memory(num_pages: int = 2000) -> mmap.mmap:
+    return mmap.mmap(-1, 4096 * num_pages)
+
+
+def _contents(partitions: Any, bits: int) -> list[list[bytes]]:  # noqa: ANN401 - of either engine
+    """Return the hashes of each partition, in order."""
+    found = []
+    for partition in range(1 << bits):
+        out = bytearray(16 * partitions.count(partition))
+        assert partitions.copy(partition, out) == partitions.count(partition)
+        found.append(sorted(bytes(out[i : i + 16]) for i in range(0, len(out), 16)))
+    return found
+
+
+@pytest.mark.parametrize("bits", [1, 3, 10])
+@pytest.mark.parametrize("num_hashes", [0, 1, 15, 16, 17, 255, 256, 257, 5000])
+def test_every_hash_is_in_the_partition_that_its_top_bits_name(bits: int, num_hashes: int) -> None:
+    """Whichever lane it came by; copied out, none is missing and none is twice."""
+    chance = np.random.default_rng(num_hashes)
+    data = chance.bytes(16 * num_hashes)
+
+    def ask(engine: ModuleType) -> list[list[bytes]]:
+        partitions = engine.Partitions(_page_memory(6000), bits, 3)
+        for lane in range(3):
+            partitions.add_hashes(lane, data[lane * 16 * (num_hashes // 3) :])
+        return _contents(partitions, bits)
+
+    found = same(ask)
+    third = 16 * (num_hashes // 3)
+    added = data + data[third:] + data[2 * third :]
+    assert sum(map(len, found)) == len(added) // 16
+    for partition, hashes in enumerate(found):
+        assert all(struct.unpack_from("<Q", h)[0] >> (64 - bits) == partition for h in hashes)
+    assert sorted(h for hashes in found for h in hashes) == sorted(
+        added[i : i + 16] for i in range(0, len(added), 16)
+    )
+
+
+@given(LINE_TEXT, st.integers(0, 2), st.integers(0, 2), FORMS, st.booleans())
+@example(text=b"0F\nab:\n\n", blank=2, field=0, form=HEX, skip=True)
+@example(text=b"key:1:2\n" * 20 + b"ab", blank=0, field=2, form=HEX, skip=True)
+def test_batches_go_to_partitions_alike_with_their_bad_keys(
+    text: bytes,
+    blank: int,
+    field: int,
+    form: int,
+    skip: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Counted and passed over if asked for, the first 8 with reasons; else the first ends it."""
+
+    def ask(engine: ModuleType) -> tuple[object, ...]:
+        partitions = engine.Partitions(_page_memory(), 1, 1)
+        batch = engine.LinesBatch(text, "list.txt", 11, ord(":"), field, 0, blank)
+        num_keys, num_bad, errors = partitions.add_batch(0, batch, 9, form, skip)
+        assert len(errors) == min(num_bad, 8)
+        reasons = [(type(error), str(error)) for error in errors]
+        return num_keys, num_bad, reasons, _contents(partitions, 1)
+
+    same(ask)
+
+
+@pytest.mark.parametrize("num_lines", [511, 512, 513, 1100])
+def test_bad_lines_beyond_a_chunk_are_named_by_their_numbers(num_lines: int) -> None:
+    """The kernel hashes 512 keys at a time; the last or the first of them may be bad."""
+    lines = [b"%04x" % i for i in range(num_lines)]
+    for bad in (0, 1, 510, 511, 512, num_lines - 1):
+        if bad < num_lines:
+            lines[bad] = b"none"
+
+    def ask(engine: ModuleType) -> tuple[object, ...]:
+        partitions = engine.Partitions(_page_memory(), 1, 1)
+        batch = engine.LinesBatch(b"\n".join(lines), "list.txt", 1)
+        num_keys, num_bad, errors = partitions.add_batch(0, batch, 0, HEX, skip_bad=True)
+        return num_keys, num_bad, [str(error) for error in errors], _contents(partitions, 1)
+
+    num_keys, num_bad, errors, _ = same(ask)
+    expected = [i + 1 for i, line in enumerate(lines) if line == b"none"]
+    assert (num_keys, num_bad) == (num_lines - len(expected), len(expected))
+    assert [int(text.split("line ")[1].split(":")[0]) for text in errors] == expected
+
+
+@pytest.mark.parametrize("num_hashes", [1, 16, 17, 256, 300, 2000])
+def test_partitions_are_taken_sorted_and_put_back(num_hashes: int) -> None:
+    """Taken until nothing is left, put back by any lane, and taken again."""
+    data = bytearray(np.random.default_rng(num_hashes).bytes(16 * num_hashes))
+    for i in range(num_hashes):
+        data[16 * i + 7] |= 0x80  # the upper of two partitions
+
+    def ask(engine: ModuleType) -> list[list[bytes]]:
+        partitions = engine.Partitions(_page_memory(), 1, 2)
+        partitions.add_hashes(0, data[: 16 * (num_hashes // 2)])
+        partitions.add_hashes(1, data[16 * (num_hashes // 2) :])
+        before = _contents(partitions, 1)
+        left = partitions.chunks_left
+        room, taken = bytearray(16 * 272), bytearray()
+        while count := partitions.take(1, room):
+            taken += room[: 16 * count]
+        assert partitions.count(1) == 0
+        assert partitions.take(1, room) == 0
+        assert partitions.chunks_left >= left
+        num_left = engine.sort_unique(taken, bytearray(len(taken)))
+        partitions.put_back(1, 1, taken[: 16 * num_left])
+        assert _contents(partitions, 1) == before
+        partitions.clear()
+        assert _contents(partitions, 1) == [[], []]
+        return before
+
+    assert len(same(ask)[1]) == num_hashes
+
+
+def test_what_partitions_cannot_do_they_refuse() -> None:
+    """Too little memory, lanes and partitions that are not there, no room: nothing is written."""
+    for engine in (kernel, reference):
+        with pytest.raises(ValueError, match="memory"):
+            engine.Partitions(_page_memory(4), 10, 1)
+        for bits, lanes in ((0, 1), (17, 1), (1, 0)):
+            with pytest.raises(ValueError, match="at least 1"):
+                engine.Partitions(_page_memory(), bits, lanes)
+        partitions = engine.Partitions(_page_memory(8), 1, 1)
+        with pytest.raises(IndexError, match="lane 1 of 1"):
+            partitions.add_hashes(1, bytes(16))
+        with pytest.raises(MemoryError, match="spill first"):
+            partitions.add_hashes(0, bytes(16 * 5000))
+        assert partitions.count(0) == 0
+        with pytest.raises(MemoryError, match="spill first"):
+            partitions.add_batch(0, engine.LinesBatch(b"a\n" * 5000, "", 1), 0, RAW, skip_bad=True)
+        partitions.add_hashes(0, bytes(16 * 3))
+        with pytest.raises(ValueError, match="out holds 271 hashes"):
+            partitions.take(0, bytearray(16 * 271))
+        with pytest.raises(ValueError, match="partition 1"):
+            partitions.put_back(0, 1, bytes(16))
+        assert partitions.count(0) == 3
+
+
+@pytest.mark.parametrize("room", [1, 5, 16, 100, 256, 300, 1000])
+def test_partitions_are_copied_in_portions(room: int) -> None:
+    """As many as fit behind those that were copied before; all of them, whatever lane has them."""
+    data = np.random.default_rng(room).bytes(16 * 700)
+
+    def ask(engine: ModuleType) -> list[bytes]:
+        partitions = engine.Partitions(_page_memory(), 1, 2)
+        partitions.add_hashes(0, data[: 16 * 300])
+        partitions.add_hashes(1, data[16 * 300 :])
+        out, copied = bytearray(16 * room), bytearray()
+        while count := partitions.copy(1, out, len(copied) // 16):
+            assert count == min(room, partitions.count(1) - len(copied) // 16)
+            copied += out[: 16 * count]
+        assert len(copied) == 16 * partitions.count(1)
+        return sorted(bytes(copied[i : i + 16]) for i in range(0, len(copied), 16))
+
+    same(ask)
+
+
+def test_what_chunks_for_promises_is_enough() -> None:
+    """So many hashes fit whenever so many chunks are left, spread as unluckily as can be."""
+    for engine in (kernel, reference):
+        partitions = engine.Partitions(_page_memory(64), 4, 1)
+        num_added = 0
+        spread = _packed([(i % 16 << 60 | i, 0) for i in range(100)])
+        while partitions.chunks_for(100) <= partitions.chunks_left:
+            partitions.add_hashes(0, spread)
+            num_added += 100
+        assert num_added >= 100
+        assert sum(map(partitions.count, range(16))) == num_added
+
+
+# ---- payloads in parts --------------------------------------------------------------------------
+
+PARTS = [(CLASSIC, 7 * 512 - 5, 5), (LINE, 512 * 20, 9), (PAGE, 32768 * 3, 11)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "num_bits", "num_probes"), PARTS, ids=["classic", "line", "page"]
+)
+def test_parts_of_a_payload_are_the_whole_of_it(
+    layout: int, num_bits: int, num_probes: int
+) -> None:
+    """Cut at any block, each part made alone from all hashes: the bits that the probes name."""
+    num_bytes = -(-num_bits // 512) * 64
+    block_bytes = {CLASSIC: 1, LINE: 64, PAGE: 4096}[layout]
+    chance = np.random.default_rng(layout)
+    pairs = [tuple(p) for p in chance.integers(0, 2**64, (120, 2), np.uint64).tolist()]
+    pairs += [(0, 0), (2**64 - 1, 2**64 - 1)]
+    expected = bytearray(num_bytes)
+    for hi, lo in pairs:
+        for bit in reference.probes(layout, num_bits, num_probes, hi, lo):
+            expected[bit >> 3] |= 1 << (bit & 7)
+    for cut in range(0, num_bytes + 1, block_bytes * max(1, num_bytes // block_bytes // 20)):
+        parts = []
+        for first, end in ((0, cut), (cut, num_bytes)):
+            part = bytearray(end - first)
+            arguments = (first, layout, num_bits, num_probes, bytes(_packed(pairs)))
+
+            def ask(engine: ModuleType, part: bytearray = part, args: Any = arguments) -> bytes:  # noqa: ANN401
+                copy = bytearray(part)
+                engine.add_part(copy, *args)
+                return bytes(copy)
+
+            parts.append(same(ask))
+        assert b"".join(parts) == expected
+
+
+@pytest.mark.parametrize(("layout", "block_bytes"), [(LINE, 64), (PAGE, 4096)])
+def test_a_part_is_whole_blocks(layout: int, block_bytes: int) -> None:
+    """Else a key would lose some of its bits."""
+    num_bits = 8 * 4 * block_bytes
+    for first, length in ((1, block_bytes), (0, block_bytes - 1), (block_bytes, 1)):
+        found = same(
+            lambda engine, at=first, n=length: engine.add_part(
+                bytearray(n), at, layout, num_bits, 4, bytes(16)
+            )
+        )
+        assert found[0] is ValueError
+
+
+@given(st.sampled_from(PARTS), WORDS, WORDS, WORDS)
+def test_the_span_of_a_range_has_the_probes_of_all_its_keys(
+    part: tuple[int, int, int], one: int, other: int, lo: int
+) -> None:
+    """From the block of its lowest to that of its highest hash; `classic` has no place."""
+    layout, num_bits, num_probes = part
+    lowest, highest = sorted((one, other))
+
+    first, end = same(lambda engine: engine.span(layout, num_bits, lowest, highest))
+
+    for hi in (lowest, (lowest + highest) // 2, highest):
+        for bit in reference.probes(layout, num_bits, num_probes, hi, lo):
+            assert 8 * first <= bit < 8 * end
+
+
+@pytest.mark.parametrize("num_blocks", [1, 2, 3, 7, 64, 65, 2**33])
+@pytest.mark.parametrize(("layout", "block_bytes"), [(LINE, 64), (PAGE, 4096)])
+def test_the_spans_of_neighbours_leave_no_gap(
+    layout: int, block_bytes: int, num_blocks: int
+) -> None:
+    """Each begins where the one before ends, or with its last block; together they are all."""
+    num_bits = 8 * block_bytes * num_blocks
+    last_end = 0
+    for partition in range(64):
+        lowest, highest = partition << 58, (partition + 1 << 58) - 1
+        first, end = same(lambda engine, a=lowest, b=highest: engine.span(layout, num_bits, a, b))
+        assert first in {last_end, last_end - block_bytes} - {-block_bytes}
+        assert first < end
+        last_end = end
+    assert 8 * last_end == num_bits
 
 
 # ---- payloads ------------------------------------------------------------------------------------

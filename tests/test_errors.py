@@ -20,12 +20,14 @@ from mmbloom.errors import (
     KeyTypeError,
     KeyValueError,
     LockHeldError,
+    MemoryBudgetError,
     MmbloomError,
     NoSpaceError,
     ParameterError,
     ParameterTypeError,
     ReadOnlyError,
     SourceError,
+    SpillError,
     TruncatedError,
     VersionError,
     WrongKindError,
@@ -50,6 +52,8 @@ SAMPLES = [
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
     (ConstructionError(400, 64), RuntimeError, "400 64 seed"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
+    (SpillError("/spill", "it was cut short"), RuntimeError, "/spill short again"),
+    (MemoryBudgetError(32, 64, "9 jobs"), MemoryError, "32 64 jobs memory"),
     (NoSpaceError("a.mmb", 12_000_000, 2_000_000), OSError, "a.mmb 12000000 2000000"),
 ]
 NAMES = [type(error).__name__ for error, _, _ in SAMPLES]

@@ -33,14 +33,18 @@ MAY_IMPORT = {
 }
 # The command line uses the public names; beside them only these modules.
 CLI_MODULES = {
-    "mmbloom.build.memory",
+    "mmbloom.build.builder",
+    "mmbloom.build.parameters",
     "mmbloom.build.sources",
     "mmbloom.errors",
     "mmbloom.filters.fuse_sizing",
     "mmbloom.filters.sizing",
     "mmbloom.format.fields",
 }
-SLOW = "numpy pyarrow rich ctypes lzma bz2 isal zstandard asyncio logging filelock xxhash argparse"
+SLOW = (
+    "numpy pyarrow rich ctypes lzma bz2 isal backports orjson asyncio logging filelock xxhash "
+    "argparse"
+)
 
 
 def modules() -> list[Path]:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mmbloom
-from mmbloom.build.fuse import build_fuse
 from mmbloom.filters import fuse_sizing
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def make(folder: Path, golden: Golden) -> dict[str, Any]:
         make_counting(path, golden, parameters)
     elif golden.layout in fuse_sizing.LAYOUTS:
         fuse_sizing.MOST_SHARD_KEYS = GOLDEN_SHARD_KEYS  # or else several shards are of megabytes
-        build_fuse(path, members, **parameters).close()
+        mmbloom.build(path, members, kind="fuse", **parameters).close()
     elif golden.sealed:
         mmbloom.build(path, members, **parameters).close()
     else:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 # The help lines are here so that the module of one command is imported, and not those of all.
 COMMANDS = {
     "build": "build a filter file from lists of keys",
+    "add": "add keys to a filter file that is not sealed, after a forecast",
     "check": "print the keys that may be in a filter",
     "info": "show what a filter file is, and how full",
     "verify": "read filter files whole and compare them with their checksums",
     "plan": "compare layouts before building: size, probes, cost of a look-up",
     "merge": "unite filter files with equal parameters",
+    "audit": "measure the false-positive rate with keys that are no members",
     "demo": "build and check a generated list, and say what happened",
 }
 

@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmbloom.cli import output, streams
-from mmbloom.cli.failures import CommandError, hibp_is_an_option
+from mmbloom.cli.failures import hibp_is_an_option, refuse_hibp_of_text
 from mmbloom.cli.options import (
     UsageError,
     add_list_options,
+    has_list_options,
     open_list,
     resolve_hibp,
     suggest_hibp,
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
     from mmbloom.filters.handle import FilterHandle
     from mmbloom.keys.lines import Lines
+    from mmbloom.keys.records import Records
 
 DESCRIPTION = """\
 Print the keys that may be in a filter: those given as KEY, else the lines of
-standard input or of --list. A line is printed whole. A printed key may be a
-false positive, at the rate that 'mmbloom info' tells; one that is not printed
-is definitely not in. Answers come as the lines do, so it works in a pipe.
+standard input or of --list. A line is printed whole; of a table, CSV or JSON
+the key. A printed key may be a false positive, at the rate that 'mmbloom info'
+tells; one that is not printed is definitely not in. Answers come as the lines
+do, so it works in a pipe.
 Exit code: 0 some key may be in (with -v: some is not), 1 none, 2 error.
 """
 EPILOG = """\
@@ -84,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     from mmbloom import open as open_filter
 
     resolve_hibp(arguments)
-    if arguments.keys and (arguments.list or arguments.delimiter or arguments.field):
+    if arguments.keys and (arguments.list or has_list_options(arguments)):
         raise UsageError("KEY is looked up as it is: leave out the options that are for lists")
     if "" in arguments.keys:  # "not found" would be taken for an answer
         raise UsageError(
@@ -92,12 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             "field: printf ',\\n' | mmbloom check FILE --delimiter ,"
         )
     with open_filter(arguments.filter) as found:
-        if arguments.hibp and found.key_form != "hex":
-            raise CommandError(
-                f"{arguments.filter}: --hibp needs a filter of the key form hex, this one is "
-                f"{found.key_form}: build it with --hibp, or use --delimiter : to compare the "
-                "digests as text, upper and lower case apart"
-            )
+        refuse_hibp_of_text(arguments, found.key_form)
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
         if arguments.json and not arguments.quiet:
             maybe = tally.keys - tally.selected if arguments.invert else tally.selected
@@ -151,7 +149,7 @@ def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     with open_list(arguments.list or "-", arguments) as blocks, hibp_is_an_option(arguments):
         for number, lines in enumerate(blocks):
             if number == 0 and found.key_form == "raw":  # else it is refused, with this hint
-                suggest_hibp("mmbloom check", blocks.name, lines.data, arguments)
+                suggest_hibp("mmbloom check", blocks.name, blocks.sample(lines), arguments)
             maybe, num_maybe = _answers(found, lines)
             num_keys += len(maybe)
             num_selected += num_maybe if wanted else len(maybe) - num_maybe
@@ -163,7 +161,7 @@ def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     return _Tally(num_keys, num_selected)
 
 
-def _answers(found: FilterHandle, lines: Lines) -> tuple[bytearray | memoryview, int]:
+def _answers(found: FilterHandle, lines: Lines | Records) -> tuple[bytearray | memoryview, int]:
     """Return one byte a key, 1 for maybe, and how many are."""
     if len(lines.data) <= _FEW_BYTES:
         few = bytearray(len(lines.batch))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mmbloom.cli import output
+from mmbloom.cli import output, streams
 from mmbloom.errors import KeyValueError, MmbloomError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+
+    from mmbloom import KeyList
 
 
 class CommandError(MmbloomError):
@@ -19,7 +21,7 @@ class CommandError(MmbloomError):
 
 def text_of(exc: Exception) -> str:
     """Return what to print for an error."""
-    if isinstance(exc, MemoryError):
+    if isinstance(exc, MemoryError) and not isinstance(exc, MmbloomError):
         return "out of memory"
     if type(exc).__str__ is OSError.__str__ and isinstance(exc, OSError) and exc.strerror:
         where = "" if exc.filename is None else f"{exc.filename or repr('')}: "
@@ -36,6 +38,38 @@ def force_is_an_option(arguments: argparse.Namespace) -> Iterator[None]:
         if not arguments.force:
             exc.strerror = "exists, and is never replaced unasked: choose another, or add --force"
         raise
+
+
+def show_bad_lines(prog: str, lists: KeyList, arguments: argparse.Namespace) -> None:
+    """Say on standard error which lines were left out: the first of them, if they were kept."""
+    if not arguments.quiet:
+        for message in lists.bad.first:
+            streams.complain(f"{prog}: left out: {output.printable(message)}")
+
+
+def refuse_hibp_of_text(arguments: argparse.Namespace, key_form: str) -> None:
+    """Refuse --hibp for a filter whose keys are no digests: all answers would be "definitely not".
+
+    Raises:
+        CommandError: the key form is not hex.
+    """
+    if arguments.hibp and key_form != "hex":
+        raise CommandError(
+            f"{arguments.filter}: --hibp needs a filter of the key form hex, this one is "
+            f"{key_form}: build it with --hibp, or use --delimiter : to compare the digests as "
+            "text, upper and lower case apart"
+        )
+
+
+def other_kind(path: str, kind: str, command: str) -> CommandError:
+    """Return the error of a *command* for Bloom filters that is given another kind."""
+    ways = {
+        "fuse": "which never changes. Build it again from all lists, or build a filter of the new "
+        "keys and ask both with mmbloom.FilterStack",
+        "counting": "which counts how often a key was added. Open it in Python with "
+        "mmbloom.open_writable(), then update() it, or unite it with |=",
+    }
+    return CommandError(f"{path}: 'mmbloom {command}' cannot take a {kind} filter, {ways[kind]}")
 
 
 @contextmanager

@@ -66,9 +66,14 @@ def _keys_text(facts: dict[str, Any], estimate: int) -> str:
     if facts["writer_open"]:
         stored = f"{count(facts['keys_added'])} at its last flush"
         return f"about {count(estimate)} of {room} (a writer has it open, or died; {stored})"
-    inexact = "as far as the counters tell" if facts["kind"] == "counting" else "that set a bit"
-    exactness = "distinct" if facts["keys_exact"] else inexact
-    return f"{count(facts['keys_added'])} {exactness}, of {room}"
+    keys = count(facts["keys_added"])
+    if facts["keys_exact"]:
+        return f"{keys} distinct, of {room}"
+    if facts["kind"] == "counting":
+        return f"{keys} as far as the counters tell, of {room}"
+    if facts["state"] == "writable":
+        return f"{keys} that set a bit, of {room}"
+    return f"about {keys}, of {room}"  # as before, or those of a union, which are estimated
 
 
 def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:

@@ -5,24 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
-from mmbloom.cli.failures import CommandError, force_is_an_option
-from mmbloom.cli.options import check_output
+from mmbloom.cli.failures import CommandError, force_is_an_option, other_kind
+from mmbloom.cli.options import UsageError, check_output
+from mmbloom.cli.progress import progress
 
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import BloomFilter
+    from mmbloom import UnionCount
 
 DESCRIPTION = """\
 Write the union of filter files: exactly the filter of the keys of all of them.
 They must have been built alike: the same --capacity, --fpr, --layout, --seed
-and --key-form. A union that by estimate exceeds the capacity is refused, unless
---overfill; then its false-positive rate is higher than asked for, and 'mmbloom
-info' tells it. Metadata are those of the first FILE. Memory: twice the payload.
+and --key-form. Every file is compared with its checksums on the way; one that
+somebody adds to is read as it is now. A union that by estimate exceeds the
+capacity is refused, unless --overfill; then its false-positive rate is higher
+than asked for, and 'mmbloom info' tells it. The number of its keys is an
+estimate too, unless all files hold the same list. Metadata are those of the
+first FILE. Memory: 40 MiB, whatever the size of the files.
 """
 EPILOG = """\
-example:
+examples:
   mmbloom merge monday.mmb tuesday.mmb -o week.mmb
+  mmbloom merge monday.mmb tuesday.mmb --count-only    # does it fit?
+
+exit codes: 0 done, 1 it exceeds the capacity (--count-only), 2 error.
 """
 
 _BUILD_ALIKE = "Build them with the same --capacity, --fpr, --layout, --seed and --key-form"
@@ -31,27 +38,73 @@ _BUILD_ALIKE = "Build them with the same --capacity, --fpr, --layout, --seed and
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("filters", nargs="+", metavar="FILE", help="a filter file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the filter file to write")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the filter file to write"
+        "--count-only",
+        action="store_true",
+        help="write nothing: estimate how many keys the files have in all, and repeat",
     )
     parser.add_argument("--overfill", action="store_true", help="unite even past the capacity")
     parser.add_argument(
         "--force", action="store_true", help="replace the output if it exists; readers keep the old"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no summary")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
     output.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Unite the files in memory, and write the result."""
-    from mmbloom import BloomFilter
+    """Unite the files, or count their keys."""
+    from mmbloom import IncompatibleError, WrongKindError
 
-    check_output(arguments.output)
-    with _union(arguments.filters) as union, force_is_an_option(arguments):
-        if not arguments.overfill:
-            _refuse_overfill(union, arguments.output)
-        union.save(arguments.output, if_exists="replace" if arguments.force else "raise")
-    with BloomFilter.open(arguments.output) as merged:
+    if arguments.count_only:
+        if arguments.output is not None or arguments.force:
+            raise UsageError("--count-only writes nothing: leave out --output and --force")
+    elif arguments.output is None:
+        raise UsageError("-o/--output: name the file to write, or use --count-only")
+    else:
+        check_output(arguments.output)
+    try:
+        return (_count if arguments.count_only else _merge)(arguments)
+    except IncompatibleError as exc:
+        message = f"the files differ in {exc.field}: {exc.left}, {exc.right}"
+        raise CommandError(f"{message}. {_BUILD_ALIKE}") from exc
+    except WrongKindError as exc:
+        raise other_kind(exc.path, exc.found, "merge") from exc
+
+
+def _count(arguments: argparse.Namespace) -> int:
+    import mmbloom
+
+    with progress(quiet=arguments.quiet) as report:
+        found = mmbloom.union_count(
+            arguments.filters, progress=lambda done, total: report("read", done, total)
+        )
+    fits = found.fits or arguments.overfill
+    if arguments.json:
+        output.print_json(found._asdict() | {"fits": found.fits})
+    elif not arguments.quiet:
+        _print_count(found, arguments.filters)
+    return 0 if fits else 1
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    import mmbloom
+
+    with force_is_an_option(arguments), progress(quiet=arguments.quiet) as report:
+        try:
+            merged = mmbloom.merge(
+                arguments.filters,
+                arguments.output,
+                overfill=arguments.overfill,
+                if_exists="replace" if arguments.force else "raise",
+                progress=lambda done, total: report("write", done, total),
+            )
+        except mmbloom.CapacityError as exc:
+            raise CommandError(
+                f"{exc.where}, and they are sized for {exc.capacity}. Build them with a larger "
+                "--capacity, or add --overfill and accept a higher rate"
+            ) from exc
+    with merged:
         facts = merged.info()
     if arguments.json:
         output.print_json(facts)
@@ -60,36 +113,32 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _union(paths: list[str]) -> BloomFilter:
-    from mmbloom import BloomFilter, IncompatibleError
-
-    with BloomFilter.open(paths[0], advice="normal") as first:
-        union = first.copy()
-    for path in paths[1:]:
-        with BloomFilter.open(path, advice="normal") as other:
-            try:
-                union = union | other
-            except IncompatibleError as exc:
-                message = f"{paths[0]} and {path} differ in {exc.field}: {exc.left} and {exc.right}"
-                raise CommandError(f"{message}. {_BUILD_ALIKE}") from exc
-    return union
+def _keys_text(keys: int, capacity: int, *, exact: bool) -> str:
+    about = "" if exact else "about "
+    return f"{about}{output.count_text(keys)} of {output.count_text(capacity)}"
 
 
-def _refuse_overfill(union: BloomFilter, path: str) -> None:
-    if union.keys_added > union.capacity:
-        raise CommandError(
-            f"{path}: the union has about {union.keys_added:,} keys, and the files are sized for "
-            f"{union.capacity:,}. Build them with a larger --capacity, or add --overfill and "
-            "accept a higher rate"
-        )
+def _print_count(found: UnionCount, paths: list[str]) -> None:
+    count = output.count_text
+    keys = _keys_text(found.keys, found.capacity, exact=found.exact)
+    about = "" if found.exact else "about "
+    each = zip(paths, found.keys_each, strict=True)
+    output.print_rows(
+        [
+            ("keys", keys if found.fits else f"{keys}: too many"),
+            ("repeated", f"{about}{count(found.repeated)}"),
+            ("fpr", f"{output.rate_text(found.expected_fpr)} of the union"),
+            *(("file", f"{path}, {count(keys, 'key')}") for path, keys in each),
+        ]
+    )
 
 
 def _print_summary(facts: dict[str, Any]) -> None:
-    count = output.count_text
+    keys = _keys_text(facts["keys_added"], facts["capacity"], exact=facts["keys_exact"])
     output.print_rows(
         [
             ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}"),
-            ("keys", f"about {count(facts['keys_added'])} of {count(facts['capacity'])}"),
+            ("keys", keys),
             ("fpr", f"{output.rate_text(facts['expected_fpr'])}; sized for {facts['fpr']:g}"),
         ]
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mmbloom.cli import output, streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mmbloom.build.bad_lines import OnError
+    from mmbloom.build.source import KeyBlock, Source
     from mmbloom.build.sources import KeyList
 
 
@@ -93,6 +95,15 @@ def rate(text: str) -> float:
     return number
 
 
+def size(text: str) -> int:
+    """Parse a number of bytes: 512M, 8G, 1.5GiB; K, M, G and T are powers of 1024."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if match is None:
+        message = f"expected a size such as 512M or 8G, found {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return int(float(match[1]) * 1024 ** ("KMGT".index(match[2].upper()) + 1 if match[2] else 0))
+
+
 def _float(text: str) -> float | None:
     try:
         return float(text)
@@ -100,24 +111,78 @@ def _float(text: str) -> float | None:
         return None
 
 
-def add_list_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which part of a line is the key."""
-    parser.add_argument(
+def add_list_options(parser: argparse.ArgumentParser, *, on_error: bool = False) -> None:
+    """Add the options that say what a list is, and what in it is a key.
+
+    With *on_error* also what a bad line does, for commands that can go on without it.
+    """
+    group = parser.add_argument_group("lists")
+    group.add_argument(
         "--delimiter",
         metavar="C",
         type=lambda text: "\t" if text == "\\t" else text,
         help="the character between the fields of a line, for instance ',' or '\\t'; the key is "
         "the first field, or the one of --field. Without it the whole line is the key. Lines are "
-        "split at each C: quotes have no meaning, and a header line is a key. For CSV with quotes "
-        "use Python's csv module or pyarrow.csv",
+        "split at each C: quotes have no meaning, and a header line is a key; with --format csv "
+        "both are understood",
     )
-    parser.add_argument("--field", type=int, metavar="N", help="which field is the key, from 1")
-    parser.add_argument(
+    group.add_argument("--field", type=int, metavar="N", help="which field is the key, from 1")
+    group.add_argument(
         "--hibp",
         action="store_true",
         help="lines are HASH:count, as in breach lists, and the key is the digest HASH in "
         "hexadecimal: --delimiter : --field 1 and the key form hex",
     )
+    group.add_argument("--comment", metavar="C", help="lines that begin with C are no keys")
+    group.add_argument(
+        "--blank",
+        choices=("skip", "key", "bad"),
+        default="skip",
+        help="what an empty line is: no key (skip, the default), the empty key, or a bad line",
+    )
+    group.add_argument(
+        "--format",
+        metavar="NAME",
+        help="text, csv, tsv, jsonl (an object a line), parquet, arrow, or ranges (a folder of the "
+        "range files of a breach list). Default: tables and folders are recognised; with --column "
+        "the name tells (.csv, .tsv, .jsonl, .ndjson, packed or not); else text",
+    )
+    group.add_argument(
+        "--column",
+        metavar="NAME|N",
+        type=lambda text: int(text) if text.isdecimal() else text,
+        help="which column of a table or field of an object is the key: its name, or a number from "
+        "1. Without it a table must have only one",
+    )
+    group.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_const",
+        const=False,
+        help="the first record of a CSV is a key (the default if --column is a number)",
+    )
+    group.add_argument(
+        "--header",
+        dest="header",
+        action="store_const",
+        const=True,
+        help="the first record of a CSV names the columns (the default if --column is a name)",
+    )
+    if on_error:
+        group.add_argument(
+            "--on-error",
+            choices=("raise", "skip", "count"),
+            default="raise",
+            help="what a bad line does: end the command (raise, the default), or be left out, with "
+            "the first 5 shown (skip) or just counted (count)",
+        )
+
+
+def has_list_options(arguments: argparse.Namespace) -> bool:
+    """Tell whether an option was given that says what a list is."""
+    given = (arguments.delimiter, arguments.field, arguments.comment, arguments.format)
+    others = (arguments.column, arguments.header)
+    return any(value is not None for value in given + others) or arguments.blank != "skip"
 
 
 def check_output(path: str) -> None:
@@ -146,17 +211,40 @@ def open_list(path: str, arguments: argparse.Namespace) -> KeyList:
     """Open one list as the options say."""
     from mmbloom import read_list
 
-    return read_list(path, delimiter=arguments.delimiter, field=arguments.field)
+    return read_list(path, **_asked_for(arguments))
 
 
-def suggest_hibp(prog: str, name: str, data: bytes, arguments: argparse.Namespace) -> None:
-    """Say so if the first block of a list, read as whole lines, looks like HASH:count.
+def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -> KeyList:
+    """Open lists and patterns as the options say, to be read one after the other.
+
+    What looks wrong about a list is noted on standard error, in the name of the command *prog*. A
+    list without keys is an error.
+    """
+    from mmbloom.build import sources
+
+    def look(source: Source, block: KeyBlock) -> None:
+        if getattr(arguments, "key_form", None) != "hex":  # that refuses such a key, with this hint
+            suggest_hibp(prog, source.name, source.sample(block), arguments)
+        if source.note and not arguments.quiet:
+            streams.complain(f"{prog}: note: {output.printable(source.note)}")
+
+    on_error: OnError = getattr(arguments, "on_error", "raise")
+    return sources.open_lists(paths, _asked_for(arguments), on_error, look)
+
+
+def _asked_for(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = ("delimiter", "field", "comment", "blank", "format", "column", "header")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def suggest_hibp(prog: str, name: str, lines: bytes, arguments: argparse.Namespace) -> None:
+    """Say so if the first lines of a list, read whole, look like HASH:count.
 
     Such keys are never asked for: the answers would all be "definitely not".
     """
     if arguments.quiet or arguments.delimiter is not None:
         return
-    lines = data[:_LOOKED_AT_BYTES].split()[:_LOOKED_AT_LINES]
-    if lines and all(map(_HASH_COUNT.fullmatch, lines)):
+    words = lines[:_LOOKED_AT_BYTES].split()[:_LOOKED_AT_LINES]
+    if words and all(map(_HASH_COUNT.fullmatch, words)):
         text = "the lines look like HASH:count; did you mean --hibp?"
         streams.complain(f"{prog}: note: {output.printable(name)}: {text}")

@@ -5,31 +5,37 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mmbloom.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rich.progress import Progress
 
-    Report = Callable[[str, int, int], object]
+
+class Report(Protocol):
+    """Shows where the work is: *done* of *total* in a phase; a total of 0 is not known."""
+
+    def __call__(self, phase: str, done: int, total: int, unit: str = "") -> object:
+        """Show it. *unit*: "keys", "bytes" or "partitions"; by default that of the phase."""
+
 
 # Work that is over sooner needs no bar, and importing rich would double it.
 _QUIET_SECONDS = 0.5
 _FULL = 1000  # a fixed total: rich forgets its samples when the total changes
-_PHASES_IN_BYTES = {"write", "verify"}
+_UNITS = {"read": "bytes", "write": "bytes", "verify": "bytes"}  # of phases, if not keys
 
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """Yield a function ``report(phase, done, total)``; a total of 0 is not known.
+    """Yield what shows progress.
 
     The bar appears after half a second, and is gone at the end.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda _phase, _done, _total: None
+        yield lambda _phase, _done, _total, _unit="": None
         return
     bar = _Bar()
     try:
@@ -46,7 +52,7 @@ class _Bar:
         self._phase = ""
         self._started = self._phase_started = monotonic()
 
-    def report(self, phase: str, done: int, total: int) -> None:
+    def report(self, phase: str, done: int, total: int, unit: str = "") -> None:
         """Show where the work is."""
         now = monotonic()
         if phase != self._phase:
@@ -63,7 +69,9 @@ class _Bar:
             description=phase,
             completed=_FULL * done / total if total else 0,
             total=_FULL if done and total else None,
-            amount=_amount(phase, done, total, now - self._phase_started),
+            amount=_amount(
+                unit or _UNITS.get(phase, "keys"), done, total, now - self._phase_started
+            ),
         )
 
     def stop(self) -> None:
@@ -72,15 +80,20 @@ class _Bar:
             self._bar.stop()
 
 
-def _amount(phase: str, done: int, total: int, seconds: float) -> str:
+def _amount(unit: str, done: int, total: int, seconds: float) -> str:
     """Return what is done, how fast, and how long the rest takes at that rate."""
-    text = output.size_text if phase in _PHASES_IN_BYTES else _keys_text
+    if unit == "partitions":  # of no meaning to who waits, but for the share
+        return f"{100 * done // total} %{_left_text(done, total, seconds)}" if total else ""
+    text = output.size_text if unit == "bytes" else _keys_text
     if not done:
         return text(total) if total else ""
     if seconds <= 0:
         return text(done)
-    left = f", {seconds * (total - done) / done:.0f} s left" if total else ""
-    return f"{text(done)}, {text(done / seconds)}/s{left}"
+    return f"{text(done)}, {text(done / seconds)}/s{_left_text(done, total, seconds)}"
+
+
+def _left_text(done: int, total: int, seconds: float) -> str:
+    return f", {seconds * (total - done) / done:.0f} s left" if done and total else ""
 
 
 def _keys_text(number: float) -> str:

@@ -1,8 +1,9 @@
 """Compressed lists: recognised by their first bytes, unpacked frame by frame.
 
 The readers of the standard library take a second frame with a damaged start for the end of the
-file, and the one of zstandard takes a frame that was cut short for a whole one. Here only the end
-of the file behind a complete frame is an end. Opens nothing: ``lists`` does.
+file. Here only the end of the file behind a complete frame is an end. However far a frame grows
+(one of zstd 30 000-fold), a decompressor hands over TEXT_BYTES at a time. Opens nothing: ``lists``
+does.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
     Read = Callable[[int], bytes]
 
-# A frame of zstd can grow 20 000-fold, so a decompressor is fed little at a time.
-PACKED_BYTES = 1 << 14
+# Large enough that the calls cost nothing (64 KiB would do), small enough for the cache of a core.
+PACKED_BYTES, TEXT_BYTES = 1 << 18, 1 << 20
 # zstd --ultra --long=31 needs a window of 2 GiB. It is allocated for such a frame only.
-_LARGEST_WINDOW_BYTES = 1 << 31
+_LARGEST_WINDOW_LOG = 31
 
 _BZIP2_LEVELS = b"123456789"
 _BZIP2_BLOCK, _BZIP2_END = b"1AY&SY", b"\x17rE8P\x90"  # text may well start with "BZh9"
@@ -48,11 +49,15 @@ class Frame(Protocol):
         """Whether the frame is complete."""
 
     @property
+    def needs_input(self) -> bool:
+        """Whether all text of what was given has been handed over."""
+
+    @property
     def unused_data(self) -> bytes:
         """What was given beyond the end of the frame."""
 
-    def decompress(self, data: bytes, /) -> bytes:
-        """Return the text of the next bytes."""
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return the next text, up to *max_length* bytes; what is left of *data* is kept."""
 
 
 class Format(NamedTuple):
@@ -78,6 +83,7 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
     frame: Frame | None = form.start()
     num_bytes = 0
     while data := read(PACKED_BYTES):
+        num_bytes += len(data)
         while data:
             if frame is None:
                 data = data.lstrip(form.padding) if form.padding else data
@@ -85,20 +91,16 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
                     break
                 frame = form.start()
             try:
-                text = frame.decompress(data)
+                yield from _texts(frame, data)
             except form.damage as exc:
+                where = num_bytes - len(data)  # the pieces are small: near enough
                 raise SourceError(
-                    f"{name}: the {compression} data is damaged near byte {num_bytes}: {exc}. "
+                    f"{name}: the {compression} data is damaged near byte {where}: {exc}. "
                     "Copy the file again"
                 ) from exc
-            if text:
-                yield text
-            num_bytes += len(data)
             data = b""
             if frame.eof:
-                data = frame.unused_data
-                num_bytes -= len(data)
-                frame = None
+                data, frame = frame.unused_data, None
     if frame is not None:
         raise SourceError(
             f"{name}: the {compression} data ends within a frame, at byte {num_bytes}: the file "
@@ -106,17 +108,26 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
         )
 
 
-def _gzip() -> Format:
-    import zlib
+def _texts(frame: Frame, data: bytes) -> Iterator[bytes]:
+    """Yield the text of *data*, or of its part that belongs to *frame*."""
+    while True:
+        text = frame.decompress(data, max_length=TEXT_BYTES)
+        if text:
+            yield text
+        if frame.eof or frame.needs_input:
+            return
+        data = b""
 
-    from isal import isal_zlib
+
+def _gzip() -> Format:
+    from isal import igzip_lib
 
     def start() -> Frame:
-        frame: Frame = isal_zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        frame: Frame = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
         return frame
 
-    damage = (cast("type[Exception]", isal_zlib.error), zlib.error)
-    return Format(start, damage, b"\0")  # tapes and disks pad with zeros
+    # Tapes and disks pad with zeros.
+    return Format(start, (cast("type[Exception]", igzip_lib.error),), b"\0")
 
 
 def _xz() -> Format:
@@ -126,10 +137,15 @@ def _xz() -> Format:
 
 
 def _zstd() -> Format:
-    from zstandard import ZstdDecompressor, ZstdError
+    import sys
 
-    opened = ZstdDecompressor(max_window_size=_LARGEST_WINDOW_BYTES)
-    return Format(opened.decompressobj, (ZstdError,))
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
+    options = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDOW_LOG}
+    return Format(lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,))
 
 
 def _bzip2() -> Format:

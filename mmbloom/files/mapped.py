@@ -132,6 +132,23 @@ class MappedFile:
         first = self.header.payload_offset
         start_reading(file_map, (first + PAGE_BYTES * number for number in page_numbers))
 
+    def copy_payload(self, start: int, out: memoryview) -> None:
+        """Copy the payload from byte *start* on into *out*, as much as it holds.
+
+        For a sweep over a file of any size: what was copied stays in the page cache, but counts no
+        longer as memory of this process. A look-up maps it again by itself.
+
+        Raises:
+            TruncatedError: the file has been cut since it was opened.
+        """
+        self.check_length()
+        file_map = self._open_map()
+        first = self.header.payload_offset + start
+        with self._view[first : first + len(out)] as part:
+            out[:] = part
+        lead = first % mmap.PAGESIZE
+        file_map.madvise(mmap.MADV_DONTNEED, first - lead, lead + len(out))
+
     def read_status(self) -> Status:
         """Return the status that the file has now; a writer may have changed it since opening."""
         self.check_length()

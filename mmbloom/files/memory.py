@@ -1,4 +1,4 @@
-"""Payloads without a file: filters in memory, and filters that are being built.
+"""Memory without a file: filters in memory, filters that are being built, and how much there is.
 
 Never a map of the file that is to be written: with large folios in the page cache each scattered
 store dirties 2 MiB.
@@ -9,6 +9,15 @@ from __future__ import annotations
 import mmap
 import os
 from contextlib import suppress
+
+# Where a container's limit and use stand: cgroup version 2, then 1.
+_CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
 
 
 def map_memory(num_bytes: int) -> mmap.mmap:
@@ -36,3 +45,20 @@ def map_memory(num_bytes: int) -> mmap.mmap:
     with suppress(OSError):  # EINVAL: a kernel without huge pages, which is slower and not wrong
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
+
+
+def free_memory_bytes() -> int:
+    """Return what could be allocated without swapping: the machine's, or less in a container."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo", "rb") as lines:
+        line = next(line for line in lines if line.startswith(b"MemAvailable:"))
+        free = int(line.split()[1]) * 1024
+    for limit_path, used_path in _CGROUP_FILES:
+        # ValueError: the limit is the word "max".
+        with (
+            suppress(OSError, ValueError),
+            open(limit_path, "rb") as limit,
+            open(used_path, "rb") as used,
+        ):
+            return max(0, min(free, int(limit.read()) - int(used.read())))
+    return free

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmbloom.filters import measure
+from mmbloom.filters import forecasts, measure
 from mmbloom.filters.facts import FilterFacts
-from mmbloom.filters.sizing import Geometry
+from mmbloom.filters.sizing import Geometry, check_capacity
 
 
 class BloomFacts(FilterFacts):
@@ -33,6 +33,23 @@ class BloomFacts(FilterFacts):
         Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
         """
         return round(measure.approx_keys(self.geometry, self._open_payload()))
+
+    def forecast(self, num_new_keys: int) -> float:
+        """Return the false-positive rate to expect once so many more keys are added.
+
+        Args:
+            num_new_keys: distinct keys that are not in yet, 0 to 2**48; past the capacity too.
+
+        Raises:
+            ParameterError, ParameterTypeError: not such a number.
+
+        Cost: one pass over the payload, up to 6 for layout page.
+        Source and validity: ``forecasts.fpr_after``.
+        """
+        payload = self._open_payload()
+        # As many as a filter can be made for, and none as well.
+        number = check_capacity(num_new_keys, "num_new_keys", least=0)
+        return forecasts.fpr_after(self.geometry, payload, number)
 
     def _measure_fpr(self, payload: memoryview) -> float:
         return measure.expected_fpr(self.geometry, payload)

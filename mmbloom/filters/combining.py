@@ -1,4 +1,4 @@
-"""Two filters together: whether they answer alike, how many keys they have in all and in common."""
+"""Filters together: whether they answer alike, how many keys they have in all and in common."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from mmbloom.errors import IncompatibleError
 from mmbloom.filters import measure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mmbloom.filters.adding import AddingHandle
 
 # What must be equal for two filters to answer alike, in the order in which a difference is named.
@@ -36,13 +38,31 @@ def keys_of_union(left: AddingHandle, right: AddingHandle, union: memoryview) ->
 
     Cost: three passes over the payload.
     """
-    mine, its = left._count_now(), right._count_now()
+    counts = left._count_now(), right._count_now()
     geometry = left.geometry
     before = measure.approx_keys(geometry, left._open_payload())
-    added = round(measure.approx_keys(geometry, union) - before)
-    count = min(max(mine + added, mine, its), mine + its)
-    if count > left.capacity >= measure.fewest_keys(geometry, union):
-        return left.capacity
+    after = measure.approx_keys(geometry, union)
+    return bounded_count(left, counts, counts[0] + after - before, after)
+
+
+def bounded_count(
+    filter_: AddingHandle, counts: Sequence[int], keys: float, estimate: float
+) -> int:
+    """Return how many keys a union has, as an integer that can be true.
+
+    Args:
+        filter_: one of the united, for capacity and geometry.
+        counts: the keys of each.
+        keys: of the union, as estimated.
+        estimate: of the keys of the union, from its bits alone.
+
+    Returns:
+        Not less than the largest has, nor more than all together; the capacity where *keys* is
+        above it by chance.
+    """
+    count = min(max(round(keys), *counts), sum(counts))
+    if count > filter_.capacity >= measure.least_of(filter_.geometry, estimate):
+        return filter_.capacity
     return count
 
 

@@ -29,6 +29,7 @@ LEAST_FPR = 2.0**-MAX_FINGERPRINT_BITS
 # Shards of 2 to 4 million keys: the scratch memory of two is below 256 MiB, and the work on one
 # moves through a window that fits into a cache.
 MOST_SHARD_KEYS = 1 << 22
+MAX_SHARD_KEYS = (1 << 24) - 1  # the engine numbers them with 24 bits
 _LEAST_SEGMENT_SLOTS = 4
 
 

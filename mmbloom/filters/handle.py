@@ -172,7 +172,7 @@ class FilterHandle(FilterFacts):
             OSError, NoSpaceError: as build(). ChecksumError: the file is damaged; a copy would pass
                 the damage on, with new checksums.
 
-        Cost: three passes over the payload.
+        Cost: one pass over the payload.
         """
         payload = self._checked_payload()
         facts = fresh(self._header), self._status

@@ -120,8 +120,30 @@ def _answer_cold(
 ) -> int:
     """Answer a batch whose pages are on disk: hash it whole, then ask for the pages ahead."""
     hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
+    _answer_cold_hashes(core, storage, hashes, view)
+    return len(hashes) // HASH.size
+
+
+def answer_hashes(
+    core: FilterCore,
+    storage: MappedFile | WritableFile | None,
+    hashes: memoryview,
+    view: memoryview,
+) -> None:
+    """Write one byte 0 or 1 a hash to *view*, reading ahead where the file is cold."""
+    many = len(hashes) >= _FEWEST_KEYS * HASH.size
+    if many and isinstance(storage, MappedFile):
+        large = storage.header.payload_bytes >= _SMALLEST_BYTES
+        if large and _is_cold(storage):
+            _answer_cold_hashes(core, storage, hashes, view)
+            return
+    core._contains_hashes(hashes, view)
+
+
+def _answer_cold_hashes(
+    core: FilterCore, storage: MappedFile, hashes: memoryview, view: memoryview
+) -> None:
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
         storage.start_reading(core._pages_of(some))
         core._contains_hashes(some, view[first : first + _COLD_KEYS])
-    return len(hashes) // HASH.size

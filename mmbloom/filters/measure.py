@@ -46,15 +46,15 @@ def count_block(geometry: Shape, block: memoryview) -> BlockCounts:
     if isinstance(geometry, FuseShape) or geometry.layout == "classic":
         return BlockCounts((popcount(block),), (), 0.0)
     if geometry.layout != "page":
-        histogram = _histogram(geometry, block)
+        histogram = fill_histogram(geometry, block)
         return BlockCounts((_set_places(histogram),), histogram, 0.0)
     k = geometry.num_probes
     fill = page_fill(block, _powers((k + 1) // 2), _powers(k // 2))
     return BlockCounts(page_halves(block), (), fill)
 
 
-def _histogram(geometry: Geometry, block: memoryview) -> Sequence[int]:
-    """Return how many lines have x places set: bits, or counters that are not zero."""
+def fill_histogram(geometry: Geometry, block: memoryview) -> Sequence[int]:
+    """Return how many lines have x places set, bits or counters above 0. For layouts of lines."""
     if geometry.layout == "line":
         return line_histogram(block)
     return counter_histogram(block)[0] if geometry.layout == "counters" else narrow_histogram(block)
@@ -125,11 +125,14 @@ def expected_fpr(geometry: Shape, payload: memoryview) -> float:
 
 def approx_keys(geometry: Geometry, payload: memoryview) -> float:
     """Estimate how many distinct keys set the bits of *payload*. Cost: one pass over it."""
+    return estimates.estimate_keys(geometry, set_bits(geometry, payload))
+
+
+def set_bits(geometry: Geometry, payload: memoryview) -> tuple[int, ...]:
+    """Count what is set as estimates.estimate_keys() takes it: (all,), or halves of pages."""
     if geometry.layout == "page":
-        return estimates.estimate_keys(geometry, page_halves(payload))
-    if geometry.layout == "counters":
-        return estimates.estimate_keys(geometry, (set_counters(payload),))
-    return estimates.estimate_keys(geometry, (popcount(payload),))
+        return page_halves(payload)
+    return (set_counters(payload) if geometry.layout == "counters" else popcount(payload),)
 
 
 def fewest_keys(geometry: Geometry, payload: memoryview) -> int:

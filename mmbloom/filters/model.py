@@ -25,6 +25,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def chance(  # noqa: PLR0913 - the letters of the formula
@@ -53,9 +57,7 @@ def chance(  # noqa: PLR0913 - the letters of the formula
     # takes 1/3 digit.
     bits_lost = sum(probes) + sum(probes).bit_length() + num_keys.bit_length()
     digits = 22 + leading_zeros + bits_lost // 3
-    # Spelled out: a caller may have changed the defaults of `decimal`.
-    exact = Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
-    with localcontext(exact):
+    with localcontext(_exact(digits)):
         share = 1 / Decimal(choices)
         first = _terms(line_bits, probes[0], share, digits)
         second = _terms(line_bits, probes[1], share, digits)
@@ -69,11 +71,58 @@ def chance(  # noqa: PLR0913 - the letters of the formula
         return total
 
 
+def later_chances(  # noqa: PLR0913 - the letters of the formula
+    *,
+    line_bits: int,
+    num_probes: int,
+    num_lines: int,
+    num_keys: float,
+    fills: Iterable[int],
+    leading_zeros: int,
+) -> list[Decimal]:
+    """Evaluate the first sum for a line that has bits set already.
+
+    If x of its B bits are set, any of them, l given bits are clear with chance
+    u_l(x) = (B-x)_(l) / B_(l). They still are after the throws of more keys, which are independent,
+    with chance u_l(x) (1 - q_l / N)^n. So the sum becomes sum_l c_l u_l(x) (1 - q_l / N)^n; without
+    more keys it is (x/B)^k, for an empty line that of chance().
+
+    Args:
+        line_bits: B.
+        num_probes: k.
+        num_lines: N, of which a key falls on one.
+        num_keys: n > 0; a fraction interpolates.
+        fills: every x to evaluate.
+        leading_zeros: as for chance().
+
+    Cost: 1 us for each x and l.
+    """
+    bits_lost = num_probes + num_probes.bit_length() + int(num_keys).bit_length()
+    digits = 22 + leading_zeros + bits_lost // 3
+    with localcontext(_exact(digits)):
+        terms = _terms(line_bits, num_probes, 1 / Decimal(num_lines), digits)
+        factors = [weight * kept ** Decimal(num_keys) for weight, kept in terms]
+        chances = []
+        for x in fills:
+            clear, total = Decimal(1), Decimal(0)
+            for l, factor in enumerate(factors):  # noqa: E741 - the l of the formula
+                total += factor * clear
+                if l < line_bits:
+                    clear = clear * max(0, line_bits - x - l) / (line_bits - l)
+            chances.append(total)
+        return chances
+
+
+def _exact(digits: int) -> Context:
+    # Spelled out: a caller may have changed the defaults of `decimal`.
+    return Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
+
+
 @lru_cache(maxsize=256)  # line and page always ask for 512 bits; classic for a new size each time
 def _terms(
     line_bits: int, num_probes: int, share: Decimal, digits: int
 ) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Return the pairs (c_l, 1 - s q_l). Requires: a decimal context of *digits* digits."""
+    """Return the pairs (c_l, 1 - s q_l), l = 0 to k. Requires: a decimal context of *digits*."""
     weights = [Decimal(0)] * (num_probes + 1)
     falling = Decimal(line_bits) ** -num_probes  # B_(j) / B^k, for j = 0, 1, ...
     for j, stirling in enumerate(_stirling_row(num_probes)):
@@ -85,7 +134,6 @@ def _terms(
     return tuple(
         (weight, 1 - share * (1 - (1 - Decimal(l) / line_bits) ** num_probes))
         for l, weight in enumerate(weights)  # noqa: E741 - as above
-        if weight
     )
 
 

@@ -6,12 +6,15 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.errors import ParameterTypeError
+from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.filters.sizing import check_capacity, check_fpr, plan, plan_counters
 from mmbloom.format.header import new_header
+from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
     from mmbloom.format.header import Header
+
+_LAST_EPOCH = (1 << 63) // 10**9 - 1  # nanoseconds in 64 bits: as far as the year 2262
 
 
 def header_for(  # noqa: PLR0913 - what the header holds
@@ -94,3 +97,25 @@ def fresh(header: Header) -> Header:
     return header._replace(
         uuid=os.urandom(16), created_unix_ns=time.time_ns(), compatible_features=0
     )
+
+
+def creation_ns() -> int:
+    """Return the date to store: SOURCE_DATE_EPOCH, for files that are to be the same bytes.
+
+    Raises:
+        ParameterError: that is no number of seconds.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return time.time_ns()
+    if not epoch.isdecimal() or int(epoch) > _LAST_EPOCH:
+        raise ParameterError("SOURCE_DATE_EPOCH", f"0 to {_LAST_EPOCH} seconds", epoch)
+    return int(epoch) * 10**9
+
+
+def content_uuid(header: Header, content: bytes) -> bytes:
+    """Return the UUID of a file by its parameters and *content*, which stands for its keys."""
+    from hashlib import sha256  # OpenSSL takes long to load
+
+    anonymous = header._replace(uuid=bytes(16), created_unix_ns=0)
+    return sha256(content + anonymous.pack(Status())).digest()[:16]

@@ -86,16 +86,19 @@ class Geometry(NamedTuple):
         return self
 
 
-def check_capacity(capacity: SupportsIndex) -> int:
-    """Return *capacity* as an int in 1..2**48; any integer type will do, bool and float not."""
+def check_capacity(capacity: SupportsIndex, name: str = "capacity", least: int = 1) -> int:
+    """Return *capacity* as an int in least..2**48; any integer type will do, bool and float not.
+
+    *name* is that of the parameter, for the error.
+    """
     try:
         number = operator.index(capacity)
     except TypeError:
         number = None
     if number is None or isinstance(capacity, bool):
-        raise ParameterTypeError("capacity", "an int", capacity)
-    if not 1 <= number <= MAX_CAPACITY:
-        raise ParameterError("capacity", "1 to 2**48 keys", capacity)
+        raise ParameterTypeError(name, "an int", capacity)
+    if not least <= number <= MAX_CAPACITY:
+        raise ParameterError(name, f"{least} to 2**48 keys", capacity)
     return number
 
 

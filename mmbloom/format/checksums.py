@@ -106,10 +106,32 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
             has changed.
     """
     check_table(table, header, status, path)
-    stored = struct.iter_unpack("<Q", table)
+    check_chunks(payload, table, header, path, progress=progress, num_threads=num_threads)
+
+
+def check_chunks(  # noqa: PLR0913 - as check_payload()
+    part: ReadableBuffer,
+    table: bytes,
+    header: Header,
+    path: str,
+    *,
+    first: int = 0,
+    progress: Progress | None = None,
+    num_threads: int = 1,
+) -> None:
+    """Compare a part of a sealed payload, whose first MiB is number *first*, with *table*.
+
+    Requires: check_table() has passed; the part ends with a whole MiB, or with the payload.
+
+    Raises:
+        ChecksumError: as check_payload().
+    """
+    end = first + -(-memoryview(part).nbytes // CHUNK_BYTES)
+    # A copy, not a view: iter_unpack() over a memoryview in a cycle crashes the garbage collector.
+    stored = struct.iter_unpack("<Q", table[8 * first : 8 * end])
     # Closed before an error leaves: its traceback would keep a view, and the map could not close.
-    with closing(iter_checksums(payload, progress=progress, num_threads=num_threads)) as computed:
-        for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True)):
+    with closing(iter_checksums(part, progress=progress, num_threads=num_threads)) as computed:
+        for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True), first):
             if expected != found:
                 raise _changed(header, path, index, expected, found)
 

@@ -39,7 +39,7 @@ class FuseShape(NamedTuple):
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of the table of seeds at the start of the payload: whole cache lines."""
+        """Bytes of the table of seeds at the end of the payload: whole cache lines."""
         return _lines(8 * SEED_BYTES * self.num_shards)
 
     @property

@@ -82,3 +82,28 @@ size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_h
     (void)payload;
     return mmb_bloom_pages(bloom, hashes, n, pages);
 }
+
+void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                        size_t n)
+{
+    if (bloom->layout == MMB_CLASSIC) {
+        mmb_classic_add_part(bloom, target, first, num_bytes, hashes, n);
+    } else {
+        mmb_lines_add_part(bloom, target, first, num_bytes, hashes, n);
+    }
+}
+
+void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end)
+{
+    const uint64_t block_bits = bloom->layout == MMB_LINE ? MMB_LINE_BITS : 8 * MMB_PAGE_BYTES;
+    uint64_t fraction;
+
+    if (bloom->layout == MMB_CLASSIC) {
+        *first = 0;
+        *end = (bloom->num_bits + MMB_LINE_BITS - 1) / MMB_LINE_BITS * MMB_LINE_BYTES;
+    } else {
+        const uint64_t blocks = bloom->num_bits / block_bits;
+        *first = multiply_high(lowest, blocks, &fraction) * (block_bits / 8);
+        *end = (multiply_high(highest, blocks, &fraction) + 1) * (block_bits / 8);
+    }
+}

@@ -44,4 +44,13 @@ unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
 size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                           uint64_t *num_new, const mmb_dirty *dirty);
 
+/* Set the bits that fall into `num_bytes` bytes of the payload from byte `first`, of which `target` is a copy; the others are
+   passed over. For building a payload in parts. */
+void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                        size_t n);
+
+/* The bytes of the payload, [*first, *end), in which all probes of keys lie whose hi is within [lowest, highest]: for `line`
+   and `page` whole blocks, for `classic` all of it. */
+void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end);
+
 #endif

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if MMB_HAVE_AVX2
+#include <immintrin.h>
+#endif
+
 void mmb_scratch_init(mmb_scratch *scratch)
 {
     scratch->heap = NULL;
@@ -88,14 +92,45 @@ static inline uint8_t hex_digit(uint8_t c)
     return letter < 6 ? (uint8_t)(letter + 10) : 0xFF;
 }
 
-/* `length` digits at `text` to length / 2 bytes at `out`, which may be `text` itself. */
-static mmb_status decode_hex(const uint8_t *text, size_t length, uint8_t *out)
+#if MMB_HAVE_AVX2
+#define DIGITS_A_STEP 32U
+
+/* The same for at least DIGITS_A_STEP digits, 32 at a time, to an `out` elsewhere: the last step goes over the end of the one
+   before again. */
+__attribute__((target("avx2"))) static mmb_status decode_hex_avx2(const uint8_t *text, size_t length, uint8_t *out)
+{
+    __m256i all = _mm256_set1_epi8(-1);
+
+    for (size_t done = 0; done < length; done += DIGITS_A_STEP) {
+        const size_t first = length - done < DIGITS_A_STEP ? length - DIGITS_A_STEP : done;
+        const __m256i digits = _mm256_loadu_si256((const __m256i *)(const void *)(text + first));
+        const __m256i number = _mm256_sub_epi8(digits, _mm256_set1_epi8('0'));
+        const __m256i letter = _mm256_sub_epi8(_mm256_or_si256(digits, _mm256_set1_epi8(0x20)), _mm256_set1_epi8('a'));
+        const __m256i is_number = _mm256_cmpeq_epi8(_mm256_min_epu8(number, _mm256_set1_epi8(9)), number);
+        const __m256i is_letter = _mm256_cmpeq_epi8(_mm256_min_epu8(letter, _mm256_set1_epi8(5)), letter);
+        const __m256i values = _mm256_blendv_epi8(_mm256_add_epi8(letter, _mm256_set1_epi8(10)), number, is_number);
+        /* Pairs of digits to 16 * first + second in 16 bits, then to bytes; the lower half of each lane has eight. */
+        const __m256i pairs = _mm256_maddubs_epi16(values, _mm256_set1_epi16(0x0110));
+        const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(pairs, pairs), 0x08);
+        _mm_storeu_si128((__m128i *)(void *)(out + first / 2), _mm256_castsi256_si128(bytes));
+        all = _mm256_and_si256(all, _mm256_or_si256(is_number, is_letter));
+    }
+    return _mm256_movemask_epi8(all) == -1 ? MMB_OK : MMB_HEX_DIGIT;
+}
+#endif
+
+mmb_status mmb_decode_hex(const uint8_t *text, size_t length, uint8_t *out)
 {
     uint8_t bad = 0;
 
     if (length % 2 != 0) {
         return MMB_HEX_ODD;
     }
+#if MMB_HAVE_AVX2
+    if (length >= DIGITS_A_STEP && out != text && __builtin_cpu_supports("avx2")) {
+        return decode_hex_avx2(text, length, out);
+    }
+#endif
     for (size_t i = 0; i < length / 2; i++) {
         const uint8_t high = hex_digit(text[2 * i]);
         const uint8_t low = hex_digit(text[2 * i + 1]);
@@ -133,7 +168,7 @@ mmb_status mmb_canonical(const mmb_view *view, mmb_key_form form, mmb_scratch *s
                 return MMB_NO_MEMORY;
             }
         }
-        const mmb_status status = decode_hex(text, text_length, room);
+        const mmb_status status = mmb_decode_hex(text, text_length, room);
         if (status != MMB_OK) {
             return status;
         }

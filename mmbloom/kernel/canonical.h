@@ -20,4 +20,8 @@ void mmb_scratch_free(mmb_scratch *scratch);
 mmb_status mmb_canonical(const mmb_view *view, mmb_key_form form, mmb_scratch *scratch, const uint8_t **bytes,
                          size_t *length);
 
+/* `length` digits at `text` to length / 2 bytes at `out`, which may be `text` itself. Fails with MMB_HEX_ODD or MMB_HEX_DIGIT;
+   then `out` holds anything. */
+mmb_status mmb_decode_hex(const uint8_t *text, size_t length, uint8_t *out);
+
 #endif

@@ -145,3 +145,36 @@ size_t mmb_classic_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_
     *num_new = added;
     return first;
 }
+
+/* Set bits whose numbers are known, all asked for before the first is needed. */
+static void set_bits(uint8_t *target, const uint64_t *bits, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        MMB_PREFETCH(target + (bits[i] >> 3));
+    }
+    for (size_t i = 0; i < n; i++) {
+        target[bits[i] >> 3] = (uint8_t)(target[bits[i] >> 3] | (1U << (bits[i] & 7)));
+    }
+}
+
+void mmb_classic_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                          const mmb_hash *hashes, size_t n)
+{
+    uint64_t bits[GROUP_BITS];
+    size_t waiting = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        walk at = walk_start(hashes[i]);
+        if (waiting + bloom->num_probes > GROUP_BITS) {
+            set_bits(target, bits, waiting);
+            waiting = 0;
+        }
+        for (uint32_t j = 0; j < bloom->num_probes; j++) {
+            /* Without a branch, which would be mispredicted half of the time: kept by counting it. What lies before the
+               part wraps to a large number. */
+            bits[waiting] = walk_next(&at, bloom->num_bits) - 8 * first;
+            waiting += bits[waiting] < 8 * num_bytes;
+        }
+    }
+    set_bits(target, bits, waiting);
+}

@@ -32,6 +32,8 @@ void mmb_lines_contain_many(const mmb_bloom *bloom, const uint8_t *payload, cons
 unsigned mmb_lines_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
 size_t mmb_lines_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                           uint64_t *num_new, const mmb_dirty *dirty);
+void mmb_lines_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                        const mmb_hash *hashes, size_t n);
 
 /* `narrow`. */
 void mmb_narrow_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits);
@@ -50,5 +52,7 @@ void mmb_classic_contains_many(const mmb_bloom *bloom, const uint8_t *payload, c
 unsigned mmb_classic_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
 size_t mmb_classic_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                             uint64_t *num_new, const mmb_dirty *dirty);
+void mmb_classic_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                          const mmb_hash *hashes, size_t n);
 
 #endif

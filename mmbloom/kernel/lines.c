@@ -175,6 +175,24 @@ MMB_INLINE size_t lines_add(key_test contains, key_setter set, const mmb_bloom *
     return i;
 }
 
+/* Keys whose block lies in the part: its lines are there in whole. */
+MMB_INLINE void lines_add_part(key_setter set, const mmb_bloom *bloom, uint8_t *target, uint64_t first,
+                               uint64_t num_bytes, const mmb_hash *hashes, size_t n)
+{
+    uint8_t *payload = (uint8_t *)((uintptr_t)target - (uintptr_t)first); /* where byte 0 would lie */
+    line_place places[2];
+
+    for (size_t i = 0; i < n; i++) {
+        if (i + LINES_AHEAD < n) {
+            prefetch_key(bloom, payload, hashes[i + LINES_AHEAD]);
+        }
+        (void)key_lines(bloom, hashes[i], places);
+        if (places[0].offset - first < num_bytes) {
+            (void)set(bloom, payload, hashes[i]);
+        }
+    }
+}
+
 #if MMB_HAVE_AVX2
 /* Eight probes of a line: which of its sixteen 32-bit words, and which bit of the word. Lanes from `count` on have none. */
 typedef struct {
@@ -198,7 +216,7 @@ MMB_AVX2 static inline int eight_are_set(const uint8_t *line, eight_probes probe
 
 MMB_AVX2 static inline unsigned eight_set(uint8_t *line, eight_probes probes, uint32_t count)
 {
-    const int known = eight_are_set(line, probes);
+    const int known = eight_are_set(line, probes); /* costs nothing where nobody asks */
     uint32_t words[8];
     uint32_t bits[8];
 
@@ -271,6 +289,12 @@ MMB_AVX2 static size_t lines_add_avx2(const mmb_bloom *bloom, uint8_t *payload, 
 {
     return lines_add(key_contains_avx2, key_set_avx2, bloom, payload, hashes, n, room, num_new, dirty);
 }
+
+MMB_AVX2 static void lines_add_part_avx2(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                                         const mmb_hash *hashes, size_t n)
+{
+    lines_add_part(key_set_avx2, bloom, target, first, num_bytes, hashes, n);
+}
 #endif
 
 void mmb_lines_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
@@ -325,4 +349,16 @@ size_t mmb_lines_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_ha
     }
 #endif
     return lines_add(key_contains, key_set, bloom, payload, hashes, n, room, num_new, dirty);
+}
+
+void mmb_lines_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                        const mmb_hash *hashes, size_t n)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        lines_add_part_avx2(bloom, target, first, num_bytes, hashes, n);
+        return;
+    }
+#endif
+    lines_add_part(key_set, bloom, target, first, num_bytes, hashes, n);
 }

@@ -4,9 +4,8 @@
 
 #include "mmb.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
+#if MMB_HAVE_AVX2
 #include <immintrin.h>
-#define MMB_HAVE_AVX2 1
 #define MMB_AVX2 __attribute__((target("avx2")))
 #endif
 

@@ -8,6 +8,7 @@
      counting.c   hashes                     -> counters of a payload
      fuse.c       hashes                     -> fingerprints of a payload
      bits.c       whole payloads: counts, unions, fill
+     partition.c  hashes                     -> partitions by the top bits of hi
      sort.c       hashes                     -> sorted distinct hashes
      pipeline.c   the stages chained, a chunk of keys at a time
    No Python, no I/O, no globals. Allocation only where a status can report that it failed.
@@ -26,6 +27,11 @@
 #define MMB_LIKELY(condition) (condition)
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
+#define MMB_HAVE_SSE2 1 /* every such processor has it                              */
+#define MMB_HAVE_AVX2 1 /* the compiler has it: ask the processor before it is used */
+#endif
+
 typedef enum {
     MMB_OK = 0,
     MMB_NO_MEMORY,     /* scratch allocation failed; nothing was written                     */
@@ -33,6 +39,7 @@ typedef enum {
     MMB_HEX_ODD,       /* key form hex: an odd number of digits                              */
     MMB_HEX_DIGIT,     /* key form hex: a character that is no hexadecimal digit             */
     MMB_FIELD_MISSING, /* a line has fewer fields than the one that was asked for            */
+    MMB_BLANK_LINE,    /* an empty line where none may be                                    */
     MMB_UNSOLVABLE     /* no seed in the number allowed gives a fuse filter of these hashes  */
 } mmb_status;
 

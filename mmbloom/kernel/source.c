@@ -3,6 +3,17 @@
 
 #include <string.h>
 
+#if MMB_HAVE_AVX2
+#include <immintrin.h>
+#define MMB_AVX2 __attribute__((target("avx2")))
+#endif
+
+#if defined(__GNUC__)
+#define MMB_INLINE static inline __attribute__((always_inline))
+#else
+#define MMB_INLINE static inline
+#endif
+
 static size_t trimmed_bytes(const uint8_t *row, size_t width)
 {
     while (width > 0 && row[width - 1] == 0) {
@@ -56,58 +67,162 @@ static mmb_view offset_view(const mmb_source *source, size_t index)
     return (mmb_view){.data = source->data + start, .length = end - start, .encoding = MMB_BYTES};
 }
 
-/* The end of the line that starts at `start`: the index of its LF, or data_bytes. */
-static size_t line_end(const uint8_t *data, size_t data_bytes, size_t start)
-{
-    const uint8_t *newline = memchr(data + start, '\n', data_bytes - start);
+/* The index of the first `byte` in [start, end), or end; each processor's version of the loop over lines has its own. May
+   read on, up to the end of the data. */
+typedef size_t (*byte_finder)(const mmb_source *source, size_t start, size_t end, uint8_t byte);
 
-    return newline == NULL ? data_bytes : (size_t)(newline - data);
+static inline size_t find_byte(const mmb_source *source, size_t start, size_t end, uint8_t byte)
+{
+    const uint8_t *found = start < end ? memchr(source->data + start, byte, end - start) : NULL;
+
+    return found == NULL ? end : (size_t)(found - source->data);
+}
+
+#if MMB_HAVE_AVX2
+MMB_AVX2 static inline size_t find_byte_avx2(const mmb_source *source, size_t start, size_t end, uint8_t byte)
+{
+    const __m256i wanted = _mm256_set1_epi8((char)byte);
+
+    for (; start < end && source->data_bytes - start >= 32; start += 32) {
+        const __m256i some = _mm256_loadu_si256((const __m256i *)(const void *)(source->data + start));
+        const unsigned equal = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(some, wanted));
+        if (equal != 0) {
+            const size_t found = start + (size_t)__builtin_ctz(equal);
+            return found < end ? found : end;
+        }
+    }
+    return find_byte(source, start, end, byte);
+}
+#endif
+
+/* The end of the line at `start`: the index of its LF, or data_bytes. */
+static inline size_t line_end(const mmb_source *source, size_t start)
+{
+    return find_byte(source, start, source->data_bytes, '\n');
+}
+
+/* The byte behind the LF that is at `end`, or the end of the data. */
+static inline size_t behind(const mmb_source *source, size_t end)
+{
+    return end < source->data_bytes ? end + 1 : end;
 }
 
 /* The length of the line in [start, end) without the CR of a CR LF. */
-static size_t text_length(const uint8_t *data, size_t start, size_t end)
+static inline size_t text_length(const mmb_source *source, size_t start, size_t end)
 {
-    return end - start - (end > start && data[end - 1] == '\r' ? 1 : 0);
+    return end - start - (end > start && source->data[end - 1] == '\r' ? 1 : 0);
 }
 
-/* Narrow *text, *length to the wanted field. Returns 0 when the line has too few. */
-static int select_field(const mmb_source *source, const uint8_t **text, size_t *length)
+/* Whether the line is a key, or a bad line that stands in for one. */
+static inline int is_wanted(const mmb_source *source, size_t start, size_t length)
 {
-    const uint8_t *field = *text;
-    size_t rest = *length;
+    if (length == 0) {
+        return source->blank != MMB_BLANK_SKIP;
+    }
+    return source->comment == 0 || source->data[start] != source->comment;
+}
 
+/* Narrow [*start, *end) to the wanted field. Returns 0 when the line has too few. */
+MMB_INLINE int select_field(byte_finder find, const mmb_source *source, size_t *start, size_t *end)
+{
     for (size_t i = 1;; i++) {
-        const uint8_t *delimiter = memchr(field, source->delimiter, rest);
-        const size_t field_length = delimiter == NULL ? rest : (size_t)(delimiter - field);
+        const size_t delimiter = find(source, *start, *end, source->delimiter);
         if (i == source->field) {
-            *text = field;
-            *length = field_length;
+            *end = delimiter;
             return 1;
         }
-        if (delimiter == NULL) {
+        if (delimiter == *end) {
             return 0;
         }
-        field = delimiter + 1;
-        rest -= field_length + 1;
+        *start = delimiter + 1;
     }
 }
+
+MMB_INLINE mmb_status fill_with(byte_finder find, mmb_source *source, mmb_view *views, size_t max, size_t *count)
+{
+    while (*count < max && source->next < source->data_bytes) {
+        const size_t end = find(source, source->next, source->data_bytes, '\n');
+        size_t first = source->next;
+        size_t last = first + text_length(source, first, end);
+
+        if (is_wanted(source, first, last - first)) {
+            if (first == last && source->blank == MMB_BLANK_BAD) {
+                return MMB_BLANK_LINE;
+            }
+            if (source->field > 0 && !select_field(find, source, &first, &last)) {
+                return MMB_FIELD_MISSING;
+            }
+            views[(*count)++] =
+                (mmb_view){.data = source->data + first, .length = last - first, .encoding = MMB_BYTES};
+        }
+        source->next = behind(source, end);
+    }
+    return MMB_OK;
+}
+
+#if MMB_HAVE_AVX2
+MMB_AVX2 static mmb_status fill_avx2(mmb_source *source, mmb_view *views, size_t max, size_t *count)
+{
+    return fill_with(find_byte_avx2, source, views, max, count);
+}
+#endif
 
 static mmb_status fill_lines(mmb_source *source, mmb_view *views, size_t max, size_t *count)
 {
-    while (*count < max && source->next < source->data_bytes) {
-        const size_t end = line_end(source->data, source->data_bytes, source->next);
-        const uint8_t *text = source->data + source->next;
-        size_t length = text_length(source->data, source->next, end);
-
-        if (length > 0) {
-            if (source->field > 0 && !select_field(source, &text, &length)) {
-                return MMB_FIELD_MISSING;
-            }
-            views[(*count)++] = (mmb_view){.data = text, .length = length, .encoding = MMB_BYTES};
-        }
-        source->next = end < source->data_bytes ? end + 1 : end;
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        return fill_avx2(source, views, max, count);
     }
-    return MMB_OK;
+#endif
+    return fill_with(find_byte, source, views, max, count);
+}
+
+void mmb_source_skip_line(mmb_source *source)
+{
+    source->next = behind(source, line_end(source, source->next));
+}
+
+/* Counts of up to 255 fit a byte: so many bytes in each of `width` columns, and the compiler counts a row in one step. */
+MMB_INLINE size_t count_with(size_t width, const uint8_t *data, size_t data_bytes)
+{
+    size_t total = 0;
+
+    while (data_bytes > 0) {
+        const size_t some = data_bytes < width * 255 ? data_bytes : width * 255;
+        uint8_t counts[32] = {0};
+        size_t i = 0;
+        for (; i + width <= some; i += width) {
+            for (size_t j = 0; j < width; j++) {
+                counts[j] = (uint8_t)(counts[j] + (data[i + j] == '\n'));
+            }
+        }
+        for (; i < some; i++) {
+            total += data[i] == '\n';
+        }
+        for (size_t j = 0; j < width; j++) {
+            total += counts[j];
+        }
+        data += some;
+        data_bytes -= some;
+    }
+    return total;
+}
+
+#if MMB_HAVE_AVX2
+MMB_AVX2 static size_t count_lines_avx2(const uint8_t *data, size_t data_bytes)
+{
+    return count_with(32, data, data_bytes);
+}
+#endif
+
+size_t mmb_count_lines(const uint8_t *data, size_t data_bytes)
+{
+#if MMB_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        return count_lines_avx2(data, data_bytes);
+    }
+#endif
+    return count_with(16, data, data_bytes);
 }
 
 mmb_status mmb_source_fill(mmb_source *source, mmb_view *views, size_t max, size_t *count)
@@ -138,17 +253,15 @@ int mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t 
     return valid && last <= data_bytes;
 }
 
-size_t mmb_lines_select(const uint8_t *data, size_t data_bytes, const uint8_t *flags, size_t num_flags, uint8_t wanted,
-                        uint8_t *out)
+size_t mmb_lines_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted, uint8_t *out)
 {
     size_t written = 0;
     size_t key = 0;
 
-    for (size_t start = 0; start < data_bytes && key < num_flags;) {
-        const size_t end = line_end(data, data_bytes, start);
-        const size_t length = text_length(data, start, end);
-        if (length > 0 && flags[key++] == wanted) {
-            memcpy(out + written, data + start, end - start);
+    for (size_t start = 0; start < source->data_bytes && key < num_flags;) {
+        const size_t end = line_end(source, start);
+        if (is_wanted(source, start, text_length(source, start, end)) && flags[key++] == wanted) {
+            memcpy(out + written, source->data + start, end - start);
             written += end - start;
             out[written++] = '\n';
         }

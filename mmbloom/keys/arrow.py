@@ -12,14 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import OffsetsBatch, RowsBatch
 from mmbloom.errors import KeyTypeError, KeyValueError
-from mmbloom.keys.pieces import PIECE_KEYS, Nulls, Piece, number_batch
+from mmbloom.keys.pieces import (
+    NUMBER_BYTES,
+    PIECE_KEYS,
+    Nulls,
+    Piece,
+    bytes_of,
+    number_batch,
+    number_bytes,
+)
+from mmbloom.keys.records import records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from mmbloom.keys.pieces import Batch
+    from mmbloom.keys.records import Records
 
 INSTALL = "Arrow data needs pyarrow: pip install 'mmbloom[arrow]'"
 
@@ -33,6 +43,60 @@ def arrow_pieces(keys: object, nulls: Nulls) -> Iterator[Piece]:
     if nulls == "raise":
         _refuse_nulls(chunks)
     return _pieces(chunks)
+
+
+def has_canonical_bytes(kind: Any) -> bool:  # noqa: ANN401 - pa.DataType
+    """Tell whether a column of the Arrow type *kind* can hold keys."""
+    pa = _pyarrow()
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_canonical_bytes(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return has_canonical_bytes(kind.value_type)
+    return any(is_type(kind) for is_type in _accepted())
+
+
+def plain_array(array: Any) -> Any:  # noqa: ANN401 - pa.Array
+    """Return a column as text, binary or integers with offsets: encodings and views are expanded.
+
+    Its nulls are all nulls that there are: a dictionary may hold some as well.
+
+    Raises:
+        KeyTypeError: its type has no canonical bytes.
+    """
+    return _without_views(_expanded(array))
+
+
+def key_records(
+    array: Any,  # noqa: ANN401 - pa.Array without nulls
+    name: str,
+    first: int,
+    lines: Sequence[int] | None,
+) -> Records:
+    """Return rows of the table *name* as keys.
+
+    Args:
+        array: as plain_array() returns it, without nulls.
+        name: of the table, for errors.
+        first: how many rows are before.
+        lines: the numbers of the rows, where they do not follow each other.
+    """
+    import numpy as np
+
+    pa = _pyarrow()
+    kind, count = array.type, len(array)
+    if pa.types.is_integer(kind) or pa.types.is_fixed_size_binary(kind):
+        if pa.types.is_integer(kind):
+            width, data = NUMBER_BYTES, number_bytes(array.to_numpy())
+        else:
+            width = kind.byte_width
+            data = _bytes_of(array.buffers()[1])[array.offset * width :]
+        steps = np.arange(count + 1, dtype=np.uint64) * np.uint64(width)
+        return records_of(data, bytes_of(steps), steps.itemsize, name, first=first, lines=lines)
+    size = _offset_bytes(kind)
+    _, places, values = array.buffers()
+    offsets = _bytes_of(places)[array.offset * size : (array.offset + count + 1) * size]
+    data = _bytes_of(values)
+    return records_of(data, offsets or bytes(size), size, name, first=first, lines=lines)
 
 
 def _pyarrow() -> Any:  # noqa: ANN401 - a module
@@ -98,7 +162,16 @@ def _expanded(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
         return pc.run_end_decode(runs.slice(chunk.offset, len(chunk)))
     if types.is_null(kind):
         return chunk.cast(pa.binary())
-    accepted = (
+    if any(is_type(kind) for is_type in _accepted()):
+        return chunk
+    hint = "cast it to text, binary or integers"
+    raise KeyTypeError(f"keys: no canonical bytes for Arrow type {kind}: {hint}")
+
+
+def _accepted() -> tuple[Callable[[Any], bool], ...]:
+    """Return the tests for types whose values have canonical bytes as they are."""
+    types = _pyarrow().types
+    return (
         types.is_string,
         types.is_binary,
         types.is_large_string,
@@ -108,10 +181,6 @@ def _expanded(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
         types.is_fixed_size_binary,
         types.is_integer,
     )
-    if any(is_type(kind) for is_type in accepted):
-        return chunk
-    hint = "cast it to text, binary or integers"
-    raise KeyTypeError(f"keys: no canonical bytes for Arrow type {kind}: {hint}")
 
 
 def _without_views(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
@@ -156,10 +225,14 @@ def _batch(array: Any, num_before: int) -> Batch:  # noqa: ANN401 - pa.Array wit
         width = kind.byte_width
         rows = _bytes_of(buffers[1])[first * width : (first + count) * width]
         return RowsBatch(rows, width, count, "bytes", num_before)
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    size = 8 if large else 4
+    size = _offset_bytes(kind)
     offsets = _bytes_of(buffers[1])[first * size : (first + count + 1) * size]
     return OffsetsBatch(_bytes_of(buffers[2]), offsets or bytes(size), size, num_before)
+
+
+def _offset_bytes(kind: Any) -> int:  # noqa: ANN401 - pa.DataType of text or binary
+    types = _pyarrow().types
+    return 8 if types.is_large_string(kind) or types.is_large_binary(kind) else 4
 
 
 def _bytes_of(buffer: pa.Buffer | None) -> memoryview:

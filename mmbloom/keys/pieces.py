@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Nulls = Literal["raise", "skip"]
 
 PIECE_KEYS = 1 << 20
+NUMBER_BYTES = 8
 
 
 class Piece(NamedTuple):
@@ -32,14 +33,18 @@ class Piece(NamedTuple):
 
 
 def number_batch(array: Array, first: int) -> RowsBatch:
-    """Return a 1-d array of integers as keys: 8 bytes each, little-endian, like ``int_key``.
+    """Return a 1-d array of integers as keys, like ``int_key``.
 
     *first* is the number of its first key, for error messages.
     """
+    return RowsBatch(number_bytes(array), NUMBER_BYTES, len(array), "bytes", first)
+
+
+def number_bytes(array: Array) -> memoryview:
+    """Return the canonical bytes of a 1-d array of integers: 8 each, little-endian."""
     import numpy as np
 
-    numbers = np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8")
-    return RowsBatch(bytes_of(numbers), 8, len(numbers), "bytes", first)
+    return bytes_of(np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8"))
 
 
 def bytes_of(array: Array) -> memoryview:

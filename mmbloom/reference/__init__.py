@@ -12,7 +12,15 @@ from mmbloom.reference.core import ChangingCore, FilterCore
 from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
 from mmbloom.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
-from mmbloom.reference.keys import LinesBatch, ObjectBatch, OffsetsBatch, RowsBatch, select_lines
+from mmbloom.reference.keys import (
+    LinesBatch,
+    ObjectBatch,
+    OffsetsBatch,
+    RowsBatch,
+    count_lines,
+    select_lines,
+)
+from mmbloom.reference.partitions import Partitions, add_part, span
 from mmbloom.reference.payloads import (
     checksum64,
     line_histogram,
@@ -34,8 +42,11 @@ __all__ = [
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
+    "Partitions",
     "RowsBatch",
+    "add_part",
     "checksum64",
+    "count_lines",
     "counter_histogram",
     "flatten_counters",
     "fuse_scratch_bytes",
@@ -52,6 +63,7 @@ __all__ = [
     "probes",
     "select_lines",
     "sort_unique",
+    "span",
     "sum_hashes",
 ]
 

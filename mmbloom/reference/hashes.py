@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer as Buffer
+    from _typeshed import WriteableBuffer
 
     from mmbloom.reference.keys import Batch
 
@@ -47,12 +48,17 @@ def hash_batch(batch: Batch, seed: int, key_form: int) -> bytearray:
     return bytearray().join(HASH.pack(*key) for key in batch_hashes(batch, seed, key_form))
 
 
-def sort_unique(hashes: bytearray) -> bytearray:
-    """Sort hashes by (hi, lo) and drop repetitions."""
-    return bytearray().join(HASH.pack(*key) for key in sorted(set(HASH.iter_unpack(hashes))))
+def sort_unique(hashes: WriteableBuffer, scratch: WriteableBuffer) -> int:
+    """Sort hashes by (hi, lo), drop repetitions, return how many are left at the front."""
+    view = memoryview(hashes).cast("B")
+    if len(memoryview(scratch).cast("B")) < len(view):
+        raise ValueError("scratch is smaller than the hashes")
+    distinct = sorted(set(HASH.iter_unpack(bytes(view))))
+    view[: len(distinct) * HASH.size] = b"".join(HASH.pack(*key) for key in distinct)
+    return len(distinct)
 
 
 def sum_hashes(hashes: Buffer) -> int:
     """Return the sum of hashes modulo 2^128."""
-    total: int = sum((hi << 64) + lo for hi, lo in HASH.iter_unpack(hashes))
+    total: int = sum((hi << 64) + lo for hi, lo in HASH.iter_unpack(bytes(hashes)))
     return total % (1 << 128)

@@ -63,6 +63,15 @@ class Batch(ABC):
     def keys(self) -> Iterator[object]:
         """Yield every key."""
 
+    def keys_or_errors(self) -> Iterator[object]:
+        """Yield every key, and for what should be one and is none, why: a SourceError."""
+        return self.keys()
+
+    @property
+    def most_keys(self) -> int:
+        """At most so many keys are in it."""
+        return self.num_keys
+
     def describe(self, index: int) -> str:
         """Name key *index* for an error message."""
         return f"key {self.first + index} of the batch"
@@ -119,7 +128,16 @@ ROW_KINDS: dict[str, Callable[[memoryview], str | bytes]] = {
 class OffsetsBatch(Batch):
     """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]]."""
 
-    def __init__(self, data: Buffer, offsets: Buffer, offset_bytes: int, first: int = 0) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - the kernel's signature
+        self,
+        data: Buffer,
+        offsets: Buffer,
+        offset_bytes: int,
+        first: int = 0,
+        name: str = "",
+        lines: Sequence[int] | None = None,
+    ) -> None:
+        self._name, self._line_numbers = name, lines
         self._data = memoryview(data).cast("B")
         raw = memoryview(offsets).cast("B")
         count = len(raw) // offset_bytes
@@ -132,51 +150,104 @@ class OffsetsBatch(Batch):
         if any(a > b for a, b in steps) or self._offsets[-1] > len(self._data):
             raise ValueError(f"offsets decrease, or run past the {len(self._data)} bytes of data")
 
+    def describe(self, index: int) -> str:
+        """Name key *index* for an error message."""
+        if self._line_numbers is not None:
+            return f"{self._name}, line {self._line_numbers[index]}"
+        if self._name:
+            return f"{self._name}, row {self.first + index + 1}"
+        return super().describe(index)
+
     def keys(self) -> Iterator[object]:
         """Yield the bytes between neighbouring offsets."""
         for start, end in zip(self._offsets, self._offsets[1:], strict=False):
             yield self._data[start:end]
 
 
-class LinesBatch(Batch):
-    """Lines that end in LF or CR LF; empty ones are no keys. With *field*, that field of each."""
+BLANK_SKIP, BLANK_KEY, BLANK_BAD = 0, 1, 2
 
-    def __init__(
-        self, data: Buffer, name: str, first_line: int, delimiter: int = 0, field: int = 0
+
+class LinesBatch(Batch):
+    """Lines that end in LF or CR LF. With *field*, the key is that field of each."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the kernel's signature
+        self,
+        data: Buffer,
+        name: str,
+        first_line: int,
+        delimiter: int = 0,
+        field: int = 0,
+        comment: int = 0,
+        blank: int = BLANK_SKIP,
+        num_lines: int = 0,
     ) -> None:
         self._data = bytes(data)
         self._name, self._first_line = name, first_line
         self._delimiter, self._field = bytes([delimiter]), field
-        self.num_keys = (len(self._data) + 1) // 2  # an upper bound: one byte and its LF
+        self._num_lines = num_lines
+        self._comment, self._blank = bytes([comment]) if comment else b"", blank
+        # An upper bound: one byte and its LF, or the LF alone.
+        self.num_keys = (len(self._data) + 1) // 2 if blank == BLANK_SKIP else len(self._data)
 
     def keys(self) -> Iterator[object]:
-        """Yield the key of every line that is not empty."""
-        for index, line in enumerate(_lines(self._data)):
-            text = line.removesuffix(b"\r")
-            if not self._field:
-                yield text
-                continue
-            fields = text.split(self._delimiter)
-            if len(fields) < self._field:
-                where = self.describe(index)
-                raise SourceError(f"{where}: the line has fewer fields than the one asked for")
-            yield fields[self._field - 1]
+        """Yield the key of every line that is one."""
+        for key in self.keys_or_errors():
+            if isinstance(key, SourceError):
+                raise key
+            yield key
+
+    def keys_or_errors(self) -> Iterator[object]:
+        """Yield the key of every line that is one, or why a line is bad."""
+        for number, line in self._key_lines():
+            yield self._key_of(number, line.removesuffix(b"\r"))
+
+    @property
+    def most_keys(self) -> int:
+        """At most so many keys are in it."""
+        return self._num_lines or self._data.count(b"\n") + 1
 
     def describe(self, index: int) -> str:
         """Name the line of key *index* for an error message."""
-        numbers = [i for i, line in enumerate(self._data.split(b"\n")) if line not in EMPTY_LINES]
-        return f"{self._name}, line {self._first_line + numbers[index]}"
+        numbers = [number for number, _ in self._key_lines()]
+        return self._place(numbers[index])
 
+    def select(self, flags: Buffer, wanted: bool) -> bytearray:  # noqa: FBT001 - the kernel's
+        """Return the lines that are keys and whose flag equals *wanted*, each with its LF."""
+        pairs = zip(self._key_lines(), bytes(flags), strict=False)
+        return bytearray().join(line + b"\n" for (_, line), flag in pairs if flag == wanted)
 
-EMPTY_LINES = (b"", b"\r")
+    def _key_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the bytes of every line that is a key or a bad one."""
+        lines = self._data.split(b"\n")
+        if not lines[-1]:
+            del lines[-1]  # behind the last LF is no line
+        for number, line in enumerate(lines):
+            if line.removesuffix(b"\r"):
+                if not (self._comment and line.startswith(self._comment)):
+                    yield number, line
+            elif self._blank != BLANK_SKIP:
+                yield number, line
 
+    def _key_of(self, number: int, text: bytes) -> bytes | SourceError:
+        if not text and self._blank == BLANK_BAD:
+            return SourceError(f"{self._place(number)}: an empty line")
+        if not self._field:
+            return text
+        fields = text.split(self._delimiter)
+        if len(fields) < self._field:
+            where = self._place(number)
+            return SourceError(f"{where}: the line has fewer fields than the one asked for")
+        return fields[self._field - 1]
 
-def _lines(data: bytes) -> list[bytes]:
-    """Return the lines that are keys: those that are not empty. A CR before the LF is left on."""
-    return [line for line in data.split(b"\n") if line not in EMPTY_LINES]
+    def _place(self, number: int) -> str:
+        return f"{self._name}, line {self._first_line + number}"
 
 
 def select_lines(data: Buffer, flags: Buffer, wanted: bool) -> bytearray:  # noqa: FBT001 - the kernel's
     """Return the non-empty lines whose flag equals *wanted*, each with its LF."""
-    pairs = zip(_lines(bytes(data)), bytes(flags), strict=False)
-    return bytearray().join(line + b"\n" for line, flag in pairs if flag == wanted)
+    return LinesBatch(data, "", 1).select(flags, wanted)
+
+
+def count_lines(data: Buffer) -> int:
+    """Return the number of LF bytes."""
+    return bytes(data).count(b"\n")

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,22 +33,65 @@ def test_every_line_of_the_list_is_found_afterwards(run: Run, names: Path, folde
 
 
 def test_the_summary_says_what_was_made(run: Run, names: Path) -> None:
-    """File, keys, layout, rate and time, each on a line of its own."""
-    out = run(*BUILD, names).out.decode()
+    """What was read, what became of it, and what that took, each on a line of its own."""
+    size = 2 * names.stat().st_size
+    names.with_name("again.txt").write_bytes(names.read_bytes())
+    out = run(*BUILD, "again.txt").out.decode()
 
     rows = {line.split("  ")[0]: line.split("  ")[-1] for line in out.splitlines()}
-    assert list(rows) == ["file", "keys", "layout", "fpr", "time"]
+    assert list(rows) == ["file", "read", "keys", "layout", "fpr", "time", "memory"]
     assert rows["file"].startswith("new.mmb, 4.")
+    assert rows["read"] == f"{size} bytes, 10 lines"
     assert rows["keys"] == "5 distinct, 5 repeated"
     assert "asked for 0.001" in rows["fpr"]
+    assert re.search(r"hash \d.*sort \d.*assemble \d.*keys/s", rows["time"])
+    assert rows["memory"].endswith("at most")
 
 
-def test_json_has_the_facts_of_the_file_and_the_seconds(run: Run, names: Path) -> None:
-    """One object: what info prints, how many keys were read, and how long each phase took."""
-    result = json.loads(run(*BUILD, names, "--json").out)
+def test_json_has_the_facts_of_the_file_and_of_the_build(run: Run, names: Path) -> None:
+    """One object: what info prints, what was read, and how long each phase took."""
+    names.with_name("again.txt").write_bytes(names.read_bytes())
+    result = json.loads(run(*BUILD, "again.txt", "--json").out)
 
     assert (result["keys_read"], result["keys_added"], result["capacity"]) == (10, 5, 5)
-    assert list(result["seconds"]) == ["hash", "sort", "set bits", "write"]
+    assert (result["lines_read"], result["bytes_read"]) == (10, 2 * names.stat().st_size)
+    assert (result["bad_lines"], result["is_exact"], result["spilled_bytes"]) == (0, True, 0)
+    assert result["file_bytes"] == (names.parent / "new.mmb").stat().st_size
+    assert result["peak_memory_bytes"] > 1 << 20
+    assert list(result["seconds"]) == ["hash", "sort", "assemble"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaints"),
+    [("skip", ["names.txt, line 2: ", "names.txt, line 4: "]), ("count", [])],
+)
+def test_bad_lines_are_left_out_if_asked_for(
+    run: Run, folder: Path, policy: str, complaints: list[str]
+) -> None:
+    """Counted in any case; the first of them are shown, unless they are only to be counted."""
+    (folder / "names.txt").write_bytes(b"00\nxy\n01\nabc\n02\n")
+
+    done = run(*BUILD, "--key-form", "hex", "--on-error", policy)
+
+    assert done.code == 0
+    left_out = [line for line in done.err.splitlines() if "left out" in line]
+    assert len(left_out) == len(complaints)
+    for line, start in zip(left_out, complaints, strict=True):
+        assert line.startswith(f"mmbloom build: left out: {start}")
+    assert "5 lines, 2 bad ones left out" in done.out.decode()
+    with mmbloom.open("new.mmb") as built:
+        assert built.keys_added == 3
+
+
+def test_a_bad_line_ends_a_build_otherwise(run: Run, folder: Path) -> None:
+    """It is named, and no file is left."""
+    (folder / "names.txt").write_bytes(b"00\nxy\n")
+
+    done = run(*BUILD, "--key-form", "hex")
+
+    assert done.code == 2
+    assert "names.txt, line 2" in done.err
+    assert not (folder / "new.mmb").exists()
 
 
 def test_quiet_prints_nothing(run: Run, names: Path) -> None:
@@ -161,6 +205,65 @@ def test_each_option_is_stored_in_the_file(
 
     with mmbloom.open("new.mmb") as built:
         assert built.info()[fact] == value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--memory", "64M", "--jobs", "1"],
+        ["--memory", "1G", "--jobs", "3"],
+        ["--spill-folder", "elsewhere"],
+        ["--resume"],
+        ["--resume", "--spill-folder", "elsewhere"],
+        ["--capacity", "5", "--exact"],
+    ],
+    ids=" ".join,
+)
+def test_resources_do_not_show_in_the_file(
+    run: Run, names: Path, folder: Path, options: list[str]
+) -> None:
+    """The same bytes with any of them, and nothing beside the file."""
+    del names
+    (folder / "elsewhere").mkdir()
+    run(*BUILD)
+
+    assert run("build", "names.txt", "-o", "same.mmb", "--fpr", "0.001", *options).code == 0
+
+    with mmbloom.open("new.mmb") as one, mmbloom.open("same.mmb") as two:
+        assert one == two
+        assert one.uuid == two.uuid
+    assert list((folder / "elsewhere").iterdir()) == []
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--memory", "1M"], "at least 33554432 bytes"),
+        (["--memory", "32M", "--jobs", "8"], "fewer jobs"),
+        (["--jobs", "0"], "1 to 256"),
+        (["--spill-folder", "nowhere", "--resume"], "nowhere"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("names")
+def test_resources_that_will_not_do_are_refused(
+    run: Run, folder: Path, options: list[str], words: str
+) -> None:
+    """In one line that says what would do; no file is left."""
+    done = run(*BUILD, *options)
+
+    assert done.code in {1, 2}
+    assert words in done.err
+    assert not (folder / "new.mmb").exists()
+
+
+def test_a_build_from_standard_input_cannot_be_resumed(run: Run) -> None:
+    """It cannot be read again."""
+    done = run("build", "-", "-o", "new.mmb", "--fpr", "0.001", "--resume", stdin=b"ada\n")
+
+    assert done.code != 0
+    assert "pipe" in done.err
 
 
 def test_force_replaces_the_file(run: Run, names: Path, folder: Path) -> None:

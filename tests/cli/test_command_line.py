@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 from command_steps import SECONDS
 
 import mmbloom
@@ -78,6 +79,12 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     lines = b"ada\nhunter2\nhttps://example.org/\n"
     (folder / "passwords.txt.xz").write_bytes(lzma.compress(lines))
     (folder / "urls-1.gz").write_bytes(gzip.compress(lines))
+    (folder / "today.txt.gz").write_bytes(gzip.compress(lines))
+    (folder / "huge.txt.gz").write_bytes(gzip.compress(lines))
+    (folder / "users.csv.zst").write_bytes(zstandard.compress(b"name,email\nada,a@b.c\n"))
+    (folder / "never-seen.txt.gz").write_bytes(gzip.compress(b"grace\nhedy\n"))
+    (folder / "more.txt").write_bytes(lines)
+    mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=100, fpr=0.001).close()
     (folder / "urls.txt").write_bytes(lines)
     for name in ("pwned-sha1.txt", "suspects.txt"):
         (folder / name).write_bytes(b"AB" * 20 + b":3\n")

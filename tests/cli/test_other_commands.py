@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import mmbloom
-from mmbloom.build.fuse import build_fuse
 from mmbloom.format.fields import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -74,7 +73,9 @@ def test_plan_tells_the_size_of_the_file_to_the_byte(run: Run, names: Path, fold
     for row in result["layouts"]:
         path = folder / f"{row['layout']}.mmb"
         if row["kind"] == "fuse":
-            build_fuse(path, [str(i) for i in range(5)], fpr=0.01, layout=row["layout"]).close()
+            mmbloom.build(
+                path, [str(i) for i in range(5)], kind="fuse", fpr=0.01, layout=row["layout"]
+            ).close()
         if row["kind"] != "bloom":
             assert path.stat().st_size == row["file_bytes"]
             continue

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import mmbloom
 from mmbloom import CountingBloomFilter
-from mmbloom.build.fuse import build_fuse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def filter_file(request: pytest.FixtureRequest, folder: Path) -> Path:
     """Return a sealed filter of a kind that is not Bloom."""
     path = folder / f"{request.param}.mmb"
     if request.param == "fuse":
-        build_fuse(path, KEYS, fpr=NEVER).close()
+        mmbloom.build(path, KEYS, kind="fuse", fpr=NEVER).close()
     else:
         with CountingBloomFilter.in_memory(capacity=2000, fpr=NEVER) as made:
             made.update(KEYS)
@@ -59,7 +59,7 @@ def test_info_tells_the_kind(run: Run, filter_file: Path) -> None:
 
 def test_the_thin_ends_of_a_fuse_filter_are_no_holes(run: Run, folder: Path) -> None:
     """Fewer keys have a slot in the first and the last segment of a shard: that is no loss."""
-    build_fuse(folder / "a.mmb", map(str, range(60_000)), fpr=0.004).close()
+    mmbloom.build(folder / "a.mmb", map(str, range(60_000)), kind="fuse", fpr=0.004).close()
 
     out = run("info", folder / "a.mmb").out.decode()
 

@@ -65,7 +65,7 @@ def case(name: str, *argv: str, says: str) -> object:
         case("no-list", "build", *NEW, says="required: LIST"),
         case("missing-list", "build", "gone.txt", *NEW, says="gone.txt: No such file"),
         case("nameless-list", "build", "", *NEW, says="error: '': No such file"),
-        case("directory-as-list", "build", "folder", *NEW, says="folder: Is a directory"),
+        case("directory-as-list", "build", "folder", *NEW, says="folder: an empty folder"),
         case("empty-list", "build", "empty.txt", *NEW, says="empty.txt: no keys"),
         case("blank-list", "build", "names.txt", "blank.txt", *NEW, says="blank.txt: no keys"),
         case("nothing-on-stdin", "build", "-", *NEW, says="standard input: no keys"),
@@ -195,7 +195,7 @@ def case(name: str, *argv: str, says: str) -> object:
         case("merge-missing", "merge", "gone.mmb", "-o", "new.mmb", says="gone.mmb: No such file"),
         case(
             *("merge-unlike", "merge", "names.mmb", "other.mmb", "-o", "new.mmb"),
-            says="names.mmb and other.mmb differ in ",
+            says="the files differ in ",
         ),
         case(
             *("merge-overfull", "merge", "full1.mmb", "full2.mmb", "-o", "new.mmb"),
@@ -266,6 +266,6 @@ def test_too_little_memory_is_an_error_not_a_traceback(
     def starve(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(sys.modules["mmbloom.build.memory"], "build_from_batches", starve)
+    monkeypatch.setattr(sys.modules["mmbloom.build.builder"], "build_file", starve)
 
     assert run("build", "names.txt", *NEW) == (2, b"", "mmbloom build: error: out of memory\n")

@@ -66,9 +66,15 @@ def pipe() -> Iterator[Pipe]:
     both.close()
 
 
+def read(opened: ListFile, size: int = A_LOT) -> bytes:
+    """Return the next text of a list, up to *size* bytes."""
+    room = bytearray(size)
+    return bytes(room[: opened.readinto(memoryview(room))])
+
+
 def read_all(opened: ListFile) -> bytes:
     """Return the text of a list, read in blocks of 1 MiB."""
-    return b"".join(iter(lambda: opened.read(A_LOT), b""))
+    return b"".join(iter(lambda: read(opened), b""))
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -79,7 +85,7 @@ def test_a_file_is_read_in_full_blocks(tmp_path: Path) -> None:
     (tmp_path / "list").write_bytes(TEXT)
 
     with ListFile.open(tmp_path / "list") as opened:
-        blocks = list(iter(lambda: opened.read(10_000), b""))
+        blocks = list(iter(lambda: read(opened, 10_000), b""))
 
     assert b"".join(blocks) == TEXT
     assert all(len(block) == 10_000 for block in blocks[1:-1])
@@ -104,11 +110,11 @@ def test_a_list_that_grows_while_it_is_read_ends_once(tmp_path: Path) -> None:
     path.write_bytes(b"ada\n")
 
     with ListFile.open(path) as opened:
-        assert opened.read(A_LOT) == b"ada\n"
-        assert opened.read(A_LOT) == b""
+        assert read(opened) == b"ada\n"
+        assert read(opened) == b""
         with path.open("ab") as file:
             file.write(b"grace\n")
-        assert opened.read(A_LOT) == b""
+        assert read(opened) == b""
 
 
 @pytest.mark.parametrize(
@@ -199,11 +205,11 @@ def test_a_pipe_gives_what_is_there(pipe: Pipe) -> None:
     pipe.write(b"ada\n")
     opened = pipe.open_list()
 
-    assert opened.read(A_LOT) == b"ada\n"
+    assert read(opened) == b"ada\n"
     pipe.write(b"grace\n")
-    assert opened.read(A_LOT) == b"grace\n"
+    assert read(opened) == b"grace\n"
     pipe.end()
-    assert opened.read(A_LOT) == b""
+    assert read(opened) == b""
     assert opened.total_bytes == 0
 
 
@@ -213,7 +219,7 @@ def test_what_a_pipe_holds_is_gathered_into_one_block(pipe: Pipe) -> None:
     writer.start()
     opened = pipe.open_list()
 
-    blocks = list(iter(lambda: opened.read(A_LOT), b""))
+    blocks = list(iter(lambda: read(opened), b""))
 
     writer.join()
     assert b"".join(blocks) == b"x" * 500_000
@@ -247,7 +253,7 @@ def test_a_byte_order_mark_comes_whole_with_the_first_block(pipe: Pipe) -> None:
     writer = threading.Thread(target=pipe.write, args=(b"\xef\xbb\xbfada\n", 0.01))
     writer.start()
 
-    first = pipe.open_list().read(A_LOT)
+    first = read(pipe.open_list())
 
     writer.join()
     assert first.startswith(b"\xef\xbb\xbf")
@@ -271,10 +277,10 @@ def test_a_terminal_ends_at_the_first_ctrl_d() -> None:
     os.write(ours, b"ada\n\x04")
     opened = ListFile(io.FileIO(theirs, closefd=False), "terminal")
 
-    assert opened.read(A_LOT) == b"ada\n"
-    assert opened.read(A_LOT) == b""
+    assert read(opened) == b"ada\n"
+    assert read(opened) == b""
     os.write(ours, b"grace\n")
-    assert opened.read(A_LOT) == b""
+    assert read(opened) == b""
     os.close(ours)
     os.close(theirs)
 
@@ -365,8 +371,12 @@ def arrow_of(text: bytes) -> bytes:
         pytest.param(b"\x04\x22\x4d\x18\x64\x40", "LZ4 data, .* lz4cat FILE", id="lz4"),
         pytest.param(b"\x1f\x9d\x90", r"compress \(\.Z\) data, .* zcat FILE", id="compress"),
         pytest.param(b"LZIP\1\x0c", "lzip data, .* lzip -dc FILE", id="lzip"),
-        pytest.param(parquet_of, "Parquet data, .* export the column", id="parquet"),
-        pytest.param(arrow_of, "Arrow data, .* export the column", id="arrow"),
+        pytest.param(
+            lambda t: gzip.compress(parquet_of(t)),
+            "Parquet data within gzip data: unpack it once",
+            id="parquet-in-gzip",
+        ),
+        pytest.param(b"FEA1\0\0\0\0", "Feather version 1 data, .* export", id="feather-1"),
         pytest.param(b"SQLite format 3\0\x10\0", "SQLite data, .* export", id="sqlite"),
         pytest.param(b"%PDF-1.7\n%\xb5\xb5", "PDF data, .* export", id="pdf"),
         pytest.param(
@@ -386,11 +396,75 @@ def test_archives_and_tables_are_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize(
+    ("data", "table"),
+    [
+        pytest.param(parquet_of, "Parquet", id="parquet"),
+        pytest.param(arrow_of, "Arrow file", id="arrow-file"),
+        pytest.param(b"\xff\xff\xff\xff\x78\0\0\0" + bytes(120), "Arrow stream", id="arrow-stream"),
+    ],
+)
+def test_tables_are_recognised_by_content(
+    tmp_path: Path, data: bytes | Callable[[bytes], bytes], table: str
+) -> None:
+    """And handed over as files, at their start, closed with the list."""
+    path = tmp_path / "keys.txt"
+    packed = data(TEXT) if callable(data) else data
+    path.write_bytes(packed)
+
+    with ListFile.open(path) as opened:
+        file = opened.open_table()
+        assert (opened.table, opened.compression) == (table, None)
+        assert file.read() == packed
+    assert file.closed
+
+
+def test_a_table_in_a_pipe_is_refused(pipe: Pipe) -> None:
+    """It is read here and there, which a pipe cannot."""
+    pipe.write(arrow_of(TEXT[:100]))
+    pipe.end()
+
+    with pytest.raises(SourceError, match="pipe: Arrow file data is read here and there"):
+        pipe.open_list().open_table()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("before", [0, 7], ids=["from-the-start", "from-within"])
+@pytest.mark.parametrize("num_bytes", [0, 5, 20_000, len(TEXT) - 7])
+def test_text_can_be_passed_over(
+    tmp_path: Path, pack: Callable[[bytes], bytes], before: int, num_bytes: int
+) -> None:
+    """A build that is taken up again goes on where it was."""
+    (tmp_path / "list").write_bytes(pack(TEXT))
+
+    with ListFile.open(tmp_path / "list") as opened:
+        assert read(opened, before) == TEXT[:before]
+        opened.skip(num_bytes)
+        assert read_all(opened) == TEXT[before + num_bytes :]
+        assert opened.done_bytes == opened.total_bytes
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_list_that_has_become_shorter_is_not_gone_on_with(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """The keys behind the place are not there any more."""
+    (tmp_path / "list").write_bytes(pack(TEXT))
+
+    with (
+        ListFile.open(tmp_path / "list") as opened,
+        pytest.raises(SourceError, match="list: ends 1 bytes before the place to go on from"),
+    ):
+        opened.skip(len(TEXT) + 1)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         b"PAR1S2024\n",
         b"LZIP\n",
         b"ARROW1\n",
+        b"FEA1\n",
+        b"\xff\xff\xff\xff\n",
         b"BZh9\nBZh\n",
         b"7z\n",
         b"PK\n",

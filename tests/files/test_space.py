@@ -131,6 +131,29 @@ def test_any_contiguous_buffer_is_written_whole(tmp_path: Path, buffer: Readable
     assert (tmp_path / "a.mmb").read_bytes() == b"\0\0\1\2\3\4\0\0"
 
 
+def test_several_buffers_are_written_one_behind_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the system writes a part of one only."""
+    real_pwritev, sizes = os.pwritev, list[int]()
+
+    def writing_less(fd: int, parts: list[memoryview], at: int) -> int:
+        sizes.append(sum(map(len, parts)))
+        return real_pwritev(fd, [parts[0][:300_000]], at)
+
+    monkeypatch.setattr(os, "pwritev", writing_less)
+    rng = np.random.default_rng(1)
+    parts = [rng.bytes(size) for size in (4096, 1_000_000, 0, 7, 8 * MIB)]
+    with NewFile(tmp_path / "a.mmb", 10 * MIB) as new:
+        new.write(100, *parts, np.arange(3, dtype=np.uint16))
+        new.publish()
+
+    content = (tmp_path / "a.mmb").read_bytes()
+    whole = b"".join(parts) + b"\0\0\1\0\2\0"
+    assert content == bytes(100) + whole + bytes(10 * MIB - 100 - len(whole))
+    assert sizes[0] == 8 * MIB - 100
+
+
 def test_a_write_that_the_system_cuts_short_is_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,6 @@ from mmbloom import (
     TruncatedError,
     WrongKindError,
 )
-from mmbloom.build.fuse import build_fuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +75,7 @@ def make_fuse(layout: str) -> Callable[..., None]:
     """Return a function that builds a fuse filter."""
 
     def make(path: Path, some: list[str], **given: Any) -> None:  # noqa: ANN401 - passed on
-        build_fuse(path, some, layout=layout, **PARAMETERS | given).close()
+        mmbloom.build(path, some, kind="fuse", layout=layout, **PARAMETERS | given).close()
 
     return make
 

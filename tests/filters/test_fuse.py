@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import pytest
 
 import mmbloom
 from mmbloom import FuseFilter, ReadOnlyError
-from mmbloom.build.fuse import build_fuse
-from mmbloom.engine import ENGINE, sort_unique
+from mmbloom.engine import ENGINE, fuse_scratch_bytes, sort_unique
 from mmbloom.errors import ChecksumError, ConstructionError, FormatError, ParameterError
 from mmbloom.filters import fuse_payload, fuse_sizing
 from mmbloom.filters.fuse_payload import (
     MAX_EXTRA_SEGMENTS,
-    cut_into_shards,
+    construct_shard,
+    first_of_shard,
     fuse_pieces,
     with_more_segments,
 )
@@ -44,6 +45,17 @@ def absent_keys(count: int) -> np.ndarray[Any, Any]:
     return np.arange(count, dtype=np.int64)
 
 
+def sorted_distinct(words: np.ndarray[Any, Any]) -> bytes:
+    """Return these hashes, two words each, as the engine sorts them."""
+    hashes = bytearray(words.tobytes())
+    return bytes(hashes[: 16 * sort_unique(hashes, bytearray(len(hashes)))])
+
+
+def scratch_for(shape: FuseShape) -> bytearray:
+    """Return memory to construct a shard in."""
+    return bytearray(fuse_scratch_bytes(shape.arity, shape.segment_slots, shape.num_segments))
+
+
 @pytest.fixture(params=LAYOUTS)
 def layout(request: pytest.FixtureRequest) -> str:
     """Run a test for each layout."""
@@ -62,7 +74,9 @@ def test_every_key_is_found_and_others_at_the_rate_of_the_width(
 ) -> None:
     """2^-w: of n absent keys n 2^-w are maybe, within 4 sigma of the binomial."""
     members = keys(MANY)
-    with build_fuse(tmp_path / "a.mmb", members, fpr=2.0**-width, layout=layout) as found:
+    with mmbloom.build(
+        tmp_path / "a.mmb", members, kind="fuse", fpr=2.0**-width, layout=layout
+    ) as found:
         assert found.fingerprint_bits == width
         assert found.contains_many(members).all()
         assert all(key in found for key in members[:200])
@@ -78,7 +92,9 @@ def test_every_key_is_found_and_others_at_the_rate_of_the_width(
 def test_a_few_keys_are_built_and_found(tmp_path: Path, layout: str, count: int) -> None:
     """Also none: then all is definitely not in."""
     members = keys(count)
-    with build_fuse(tmp_path / "a.mmb", members, fpr=2.0**-32, layout=layout) as found:
+    with mmbloom.build(
+        tmp_path / "a.mmb", members, kind="fuse", fpr=2.0**-32, layout=layout
+    ) as found:
         assert found.contains_many(members).tolist() == [True] * count
         assert found.keys_added == count
         assert not found.contains_many(keys(100, "other")).any()
@@ -91,7 +107,7 @@ def test_a_few_keys_are_built_and_found(tmp_path: Path, layout: str, count: int)
 def test_a_filter_of_many_shards_finds_every_key(tmp_path: Path, layout: str) -> None:
     """Each look-up goes to its own shard, one by one and in batches."""
     members = keys(4000)
-    with build_fuse(tmp_path / "a.mmb", members, fpr=1e-6, layout=layout) as found:
+    with mmbloom.build(tmp_path / "a.mmb", members, kind="fuse", fpr=1e-6, layout=layout) as found:
         assert found.shape.num_shards == 16
         assert found.contains_many(members).all()
         assert all(key in found for key in members)
@@ -105,9 +121,11 @@ def test_the_file_depends_on_the_set_of_keys_alone(
     """Not on their order, nor on repetitions, nor on how many threads there are."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     members = keys(1000)
-    build_fuse(tmp_path / "a.mmb", members, fpr=0.01, layout=layout).close()
+    mmbloom.build(tmp_path / "a.mmb", members, kind="fuse", fpr=0.01, layout=layout).close()
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    build_fuse(tmp_path / "b.mmb", members[::-1] + members, fpr=0.01, layout=layout).close()
+    mmbloom.build(
+        tmp_path / "b.mmb", members[::-1] + members, kind="fuse", fpr=0.01, layout=layout
+    ).close()
 
     assert (tmp_path / "a.mmb").read_bytes() == (tmp_path / "b.mmb").read_bytes()
 
@@ -115,7 +133,9 @@ def test_the_file_depends_on_the_set_of_keys_alone(
 def test_a_filter_says_what_it_is(tmp_path: Path) -> None:
     """All that plan() would need to be compared with."""
     path = tmp_path / "a.mmb"
-    with build_fuse(path, keys(1000), fpr=0.001, seed=3, metadata={"list": 9}) as found:
+    with mmbloom.build(
+        path, keys(1000), kind="fuse", fpr=0.001, seed=3, metadata={"list": 9}
+    ) as found:
         facts = found.info()
         assert (
             repr(found)
@@ -144,7 +164,7 @@ def test_a_filter_says_what_it_is(tmp_path: Path) -> None:
 def test_what_would_add_is_refused_with_what_to_do_instead(tmp_path: Path, call: Any) -> None:  # noqa: ANN401 - a case
     """Build it again, or stack a filter of the new keys."""
     with (
-        build_fuse(tmp_path / "a.mmb", keys(10), fpr=0.01) as found,
+        mmbloom.build(tmp_path / "a.mmb", keys(10), kind="fuse", fpr=0.01) as found,
         pytest.raises(ReadOnlyError, match=r"Build it again .*FilterStack"),
     ):
         call(found)
@@ -152,7 +172,7 @@ def test_what_would_add_is_refused_with_what_to_do_instead(tmp_path: Path, call:
 
 def test_it_is_not_made_by_its_class(tmp_path: Path) -> None:
     """Nor opened for writing: the errors say how it is made."""
-    build_fuse(tmp_path / "a.mmb", keys(10), fpr=0.01).close()
+    mmbloom.build(tmp_path / "a.mmb", keys(10), kind="fuse", fpr=0.01).close()
 
     with pytest.raises(TypeError, match=r"mmbloom\.build\(path, keys, kind=\"fuse\""):
         FuseFilter()
@@ -177,7 +197,7 @@ def test_bad_parameters_are_known_before_a_key_is_read(
     unread = iter(keys(3))
     parameters: dict[str, Any] = {"fpr": 0.01} | given
     with pytest.raises(ParameterError) as caught:
-        build_fuse(tmp_path / "a.mmb", unread, **parameters)
+        mmbloom.build(tmp_path / "a.mmb", unread, kind="fuse", **parameters)
 
     assert caught.value.name == name
     assert len(list(unread)) == 3
@@ -187,7 +207,7 @@ def test_bad_parameters_are_known_before_a_key_is_read(
 def test_a_damaged_payload_is_found(tmp_path: Path) -> None:
     """By verify any byte; by opening what the canaries touch: zeros in the place of all."""
     path = tmp_path / "a.mmb"
-    build_fuse(path, keys(5000), fpr=1e-6).close()
+    mmbloom.build(path, keys(5000), kind="fuse", fpr=1e-6).close()
     whole = path.read_bytes()
     length = 8 * -(-len(whole) // (1 << 20))  # of the table of checksums
 
@@ -203,44 +223,34 @@ def test_a_damaged_payload_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_shards", [1, 2, 4, 64])
-@pytest.mark.parametrize("piece_keys", [1, 7, 100, 1000])
-def test_sorted_hashes_in_any_pieces_are_cut_into_shards(num_shards: int, piece_keys: int) -> None:
-    """Every hash goes to its shard, in order; a shard may be empty."""
-    words = np.random.default_rng(1).integers(0, 2**64, size=200, dtype=np.uint64)
-    words[:40] = 5  # none between the lowest hash and the others
-    hashes = sort_unique(bytearray(words.tobytes()))
-    size = 16 * piece_keys
-    pieces = [hashes[at : at + size] for at in range(0, len(hashes), size)]
+def test_sorted_hashes_are_divided_by_the_first_of_each_shard(num_shards: int) -> None:
+    """Every hash goes to its shard; a shard may be empty."""
+    words = np.random.default_rng(1).integers(0, 2**64, size=400, dtype=np.uint64)
+    words[:80] = 5  # none between the lowest hash and the others
+    hashes = sorted_distinct(words)
 
-    shards = [bytes(shard) for shard in cut_into_shards(pieces, num_shards)]
+    firsts = [first_of_shard(hashes, shard, num_shards) for shard in range(num_shards + 1)]
 
-    assert b"".join(shards) == bytes(hashes)
-    assert len(shards) == num_shards
-    for number, shard in enumerate(shards):
-        assert all(hi * num_shards >> 64 == number for hi, _ in struct.iter_unpack("<QQ", shard))
+    assert (firsts[0], firsts[-1]) == (0, len(hashes) // 16)
+    for shard, (first, end) in enumerate(pairwise(firsts)):
+        own = struct.iter_unpack("<QQ", hashes[16 * first : 16 * end])
+        assert all(hi * num_shards >> 64 == shard for hi, _ in own)
+        assert first_of_shard(hashes, shard + 1, num_shards, first) == end
 
 
-def test_no_hashes_are_cut_into_empty_shards() -> None:
-    """As many as there are."""
-    assert [bytes(shard) for shard in cut_into_shards([], 3)] == [b"", b"", b""]
-    assert [bytes(shard) for shard in cut_into_shards([b""], 1)] == [b""]
+def test_a_payload_is_its_shards_and_the_table_of_their_seeds() -> None:
+    """As long as the header says."""
+    hashes = sorted_distinct(np.random.default_rng(1).integers(0, 2**64, 400, np.uint64))
+    shape = fuse_sizing.fuse_shape_for(200, 2, 0.001, "fuse3")
+    middle = first_of_shard(hashes, 1, 2)
+    halves = hashes[: 16 * middle], hashes[16 * middle :]
+    shards = [construct_shard(shape, half, scratch_for(shape)) for half in halves]
 
+    payload = b"".join(bytes(piece) for piece in fuse_pieces(shape, shards))
 
-def test_threads_give_the_same_payload() -> None:
-    """In the order of the shards, whichever is ready first."""
-    words = np.random.default_rng(1).integers(0, 2**64, size=4000, dtype=np.uint64)
-    hashes = sort_unique(bytearray(words.tobytes()))
-    shape = fuse_sizing.fuse_shape_for(400, 8, 0.001, "fuse3")
-    payloads = [
-        b"".join(
-            bytes(piece)
-            for piece in fuse_pieces(shape, cut_into_shards([hashes], 8), num_threads=threads)
-        )
-        for threads in (1, 2, 5, 20)
-    ]
-
-    assert set(payloads) == {payloads[0]}
-    assert len(payloads[0]) == shape.num_bits // 8
+    table = struct.pack("<QQ", *(seed for seed, _ in shards)).ljust(64, b"\0")
+    assert payload == bytes(shards[0][1]) + bytes(shards[1][1]) + table
+    assert len(payload) == shape.num_bits // 8
 
 
 # ---- sets that cannot be built -------------------------------------------------------------------
@@ -256,7 +266,7 @@ def test_a_shard_that_no_seed_fits_is_an_error_with_its_number_of_keys() -> None
     shape = fuse_sizing.fuse_shape_for(400, 1, 0.01, "fuse3")
 
     with pytest.raises(ConstructionError, match="another seed") as caught:
-        list(fuse_pieces(shape, [chosen_hashes(400)]))
+        construct_shard(shape, chosen_hashes(400), scratch_for(shape))
 
     assert (caught.value.num_keys, caught.value.num_seeds) == (400, fuse_payload.MAX_SEEDS)
 
@@ -266,7 +276,7 @@ def test_equal_hashes_end_in_an_error_too() -> None:
     shape = fuse_sizing.fuse_shape_for(2, 1, 0.01, "fuse3")
 
     with pytest.raises(ConstructionError):
-        list(fuse_pieces(shape, [chosen_hashes(1) * 2]))
+        construct_shard(shape, chosen_hashes(1) * 2, scratch_for(shape))
 
 
 @pytest.mark.parametrize("fails", [0, 1, 3, MAX_EXTRA_SEGMENTS])
@@ -305,5 +315,5 @@ def test_a_file_that_cannot_be_built_leaves_nothing(
     monkeypatch.setattr(fuse_payload, "MAX_SEEDS", 0)
 
     with pytest.raises(ConstructionError):
-        build_fuse(tmp_path / "a.mmb", keys(100), fpr=0.01)
+        mmbloom.build(tmp_path / "a.mmb", keys(100), kind="fuse", fpr=0.01)
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,6 @@ import pytest
 
 import mmbloom
 from mmbloom import BloomFilter, FilterStack
-from mmbloom.build.fuse import build_fuse
 from mmbloom.errors import (
     ClosedError,
     FormatError,
@@ -34,7 +33,7 @@ ABSENT = [f"absent {i}" for i in range(1000)]
 @pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
     """Return a large fuse filter and a small Bloom filter of what came later."""
-    build_fuse(tmp_path / "base.mmb", OLD, fpr=NEVER).close()
+    mmbloom.build(tmp_path / "base.mmb", OLD, kind="fuse", fpr=NEVER).close()
     mmbloom.build(tmp_path / "delta.mmb", NEW, fpr=NEVER).close()
     return [tmp_path / "base.mmb", tmp_path / "delta.mmb"]
 
@@ -104,8 +103,8 @@ def test_open_filters_may_be_stacked_and_stay_open(paths: list[Path]) -> None:
 
 def test_the_rate_of_a_stack_is_that_of_all_members(tmp_path: Path) -> None:
     """1 - (1 - p)(1 - q)."""
-    build_fuse(tmp_path / "a.mmb", OLD, fpr=0.25).close()
-    build_fuse(tmp_path / "b.mmb", NEW, fpr=0.5).close()
+    mmbloom.build(tmp_path / "a.mmb", OLD, kind="fuse", fpr=0.25).close()
+    mmbloom.build(tmp_path / "b.mmb", NEW, kind="fuse", fpr=0.5).close()
     with FilterStack([tmp_path / "a.mmb", tmp_path / "b.mmb"]) as stack:
         assert stack.expected_fpr() == pytest.approx(1 - 0.75 * 0.5)
     with FilterStack([tmp_path / "a.mmb"]) as stack:
@@ -136,7 +135,7 @@ def test_a_member_that_was_built_again_is_refused(paths: list[Path], tmp_path: P
     """A delta belongs to one base: another one may lack keys."""
     with FilterStack(paths) as stack:
         stack.save(tmp_path / "all.json")
-    build_fuse(paths[0], OLD[:10], fpr=NEVER, if_exists="replace").close()
+    mmbloom.build(paths[0], OLD[:10], kind="fuse", fpr=NEVER, if_exists="replace").close()
 
     with pytest.raises(IncompatibleError, match=r"uuid.*base\.mmb"):
         FilterStack.open(tmp_path / "all.json")

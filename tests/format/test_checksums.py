@@ -10,6 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from mmbloom.errors import ChecksumError
 from mmbloom.format.checksums import (
+    check_chunks,
     check_payload,
     check_table,
     checksum_root,
@@ -117,6 +118,21 @@ def test_a_changed_bit_is_found_and_its_mib_named(
     error, (first, last) = caught.value, extent
     assert (error.path, error.field, error.offset) == (PATH, "payload", first)
     assert f"MiB {index} of the payload, bytes {first} to {last} of the file" in str(error)
+
+
+def test_a_part_of_a_payload_is_compared_with_its_part_of_the_table(
+    header: Header, payload: bytearray
+) -> None:
+    """Damage elsewhere is not its business; that within is named as in the whole."""
+    table = checksum_table(payload)
+    payload[MIB + 3] ^= 1
+
+    check_chunks(payload[:MIB], table, header, PATH)
+    check_chunks(payload[2 * MIB :], table, header, PATH, first=2)
+    with pytest.raises(ChecksumError, match="MiB 1 of the payload"):
+        check_chunks(payload[MIB:], table, header, PATH, first=1)
+    with pytest.raises(ValueError, match="zip"):  # more payload than the table speaks of
+        check_chunks(payload[2 * MIB :], table[:16], header, PATH, first=2)
 
 
 def test_a_changed_table_is_told_apart_from_a_changed_payload(

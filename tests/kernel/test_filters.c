@@ -374,6 +374,100 @@ static void a_payload_that_is_dirty_all_over_is_one_run(void)
     }
 }
 
+/* ---- payloads in parts ------------------------------------------------------------------------------------------ */
+
+static size_t block_bytes(const mmb_bloom *bloom)
+{
+    return bloom->layout == MMB_CLASSIC ? 1 : bloom->layout == MMB_LINE ? 64 : 4096;
+}
+
+static void parts_cut_at_any_block_are_the_whole_payload(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t size = payload_bytes(bloom);
+        const size_t block = block_bytes(bloom);
+        const size_t step = size / block > 200 ? size / block / 200 * block + block : block;
+        mmb_hash *hashes = some_hashes(120, i);
+        uint8_t *expected = exactly(size);
+        uint64_t num_new;
+        CHECK(mmb_bloom_add_many(bloom, expected, hashes, 120, UINT64_MAX, &num_new, NULL) == 120);
+        for (size_t cut = 0; cut <= size; cut += step) {
+            uint8_t *lower = exactly(cut);
+            uint8_t *upper = exactly(size - cut);
+            mmb_bloom_add_part(bloom, lower, 0, cut, hashes, 120);
+            mmb_bloom_add_part(bloom, upper, cut, size - cut, hashes, 120);
+            CHECK(cut == 0 || memcmp(lower, expected, cut) == 0);
+            CHECK(cut == size || memcmp(upper, expected + cut, size - cut) == 0);
+            free(lower);
+            free(upper);
+        }
+        free(hashes);
+        free(expected);
+    }
+}
+
+static void a_part_keeps_the_bits_that_are_in_it(void)
+{
+    for (size_t i = 0; i < LENGTH(GEOMETRIES); i++) {
+        const mmb_bloom *bloom = &GEOMETRIES[i];
+        const size_t size = payload_bytes(bloom);
+        mmb_hash *hashes = some_hashes(80, i);
+        uint8_t *expected = exactly(size);
+        uint8_t *part = exactly(size);
+        for (size_t h = 0; h < 80; h++) {
+            oracle_add(bloom, expected, hashes[h]);
+            mmb_bloom_add_part(bloom, part, 0, size, hashes + h, 1);
+        }
+        mmb_bloom_add_part(bloom, part, 0, size, hashes, 0);
+        CHECK(memcmp(part, expected, size) == 0);
+        free(hashes);
+        free(expected);
+        free(part);
+    }
+}
+
+static void spans_of_neighbours_follow_one_another_and_hold_their_keys(void)
+{
+    static const uint64_t blocks[] = {1, 2, 3, 100, 1023, 1024, 1025, UINT64_C(1) << 38};
+
+    for (size_t i = 0; i < LENGTH(blocks); i++) {
+        for (int is_page = 0; is_page <= 1; is_page++) {
+            const mmb_bloom bloom = {is_page ? MMB_PAGE : MMB_LINE, 4, blocks[i] * (is_page ? 32768 : 512)};
+            const uint64_t block = is_page ? 4096 : 64;
+            uint64_t last_end = 0;
+            for (uint64_t partition = 0; partition < 1024; partition++) {
+                const uint64_t lowest = partition << 54;
+                const uint64_t highest = lowest | (UINT64_MAX >> 10);
+                const uint64_t his[] = {lowest, lowest + (highest - lowest) / 2, highest};
+                uint64_t first = 99;
+                uint64_t end = 99;
+                mmb_bloom_span(&bloom, lowest, highest, &first, &end);
+                CHECK(first < end && first % block == 0 && end % block == 0);
+                CHECK(first == last_end || first + block == last_end);
+                for (size_t h = 0; h < LENGTH(his); h++) {
+                    for (uint32_t probe = 0; probe < 4; probe++) {
+                        const uint64_t bit = oracle_probe(&bloom, (mmb_hash){his[h], partition}, probe);
+                        CHECK(8 * first <= bit && bit < 8 * end);
+                    }
+                }
+                last_end = end;
+            }
+            CHECK(8 * last_end == bloom.num_bits);
+        }
+    }
+}
+
+static void the_span_of_a_classic_filter_is_all_of_it(void)
+{
+    const mmb_bloom bloom = {MMB_CLASSIC, 7, 513};
+    uint64_t first = 99;
+    uint64_t end = 99;
+
+    mmb_bloom_span(&bloom, 5, 6, &first, &end);
+    CHECK(first == 0 && end == 128);
+}
+
 #define TEST(name) {#name, name}
 const test FILTER_TESTS[] = {
     TEST(probes_follow_the_rules_for_every_layout_size_and_k),
@@ -386,5 +480,9 @@ const test FILTER_TESTS[] = {
     TEST(exactly_the_pages_that_changed_are_dirty),
     TEST(runs_are_found_in_order),
     TEST(a_payload_that_is_dirty_all_over_is_one_run),
+    TEST(parts_cut_at_any_block_are_the_whole_payload),
+    TEST(a_part_keeps_the_bits_that_are_in_it),
+    TEST(spans_of_neighbours_follow_one_another_and_hold_their_keys),
+    TEST(the_span_of_a_classic_filter_is_all_of_it),
     {NULL, NULL},
 };

@@ -142,6 +142,58 @@ static void only_the_22_hexadecimal_digits_are_digits(void)
     CHECK(canonical("zzz", 3, MMB_BYTES, MMB_HEX, out, &length) == MMB_HEX_ODD);
 }
 
+/* The value of a hexadecimal digit, or -1: spelt out, unlike the kernel's. */
+static int naive_digit(uint8_t c)
+{
+    static const char digits[] = "00112233445566778899aAbBcCdDeEfF";
+    const char *found = c == 0 ? NULL : strchr(digits, (int)c);
+
+    return found == NULL ? -1 : (int)(found - digits) / 2;
+}
+
+static void hex_of_every_length_is_decoded_as_digit_by_digit(void)
+{
+    static const char alphabet[] = "0123456789abcdefABCDEF";
+    uint64_t state = 1;
+
+    for (size_t n = 0; n <= 130; n += 2) {
+        uint8_t *text = exactly(n);
+        uint8_t *out = exactly(n / 2);
+        size_t length = 99;
+        for (size_t i = 0; i < n; i++) {
+            text[i] = (uint8_t)alphabet[next_random(&state) % 22];
+        }
+        CHECK(canonical(text, n, MMB_BYTES, MMB_HEX, out, &length) == MMB_OK && length == n / 2);
+        for (size_t i = 0; i < n / 2; i++) {
+            CHECK(out[i] == naive_digit(text[2 * i]) * 16 + naive_digit(text[2 * i + 1]));
+        }
+        free(text);
+        free(out);
+    }
+}
+
+static void a_bad_digit_is_seen_at_every_place(void)
+{
+    static const uint8_t bad[] = {0, '/', ':', '@', 'G', '`', 'g', 0x80, 0xB0, 0xE1, 0xFF};
+
+    for (size_t n = 2; n <= 130; n += 2) {
+        uint8_t *text = exactly(n);
+        uint8_t *out = exactly(n / 2);
+        size_t length;
+        memset(text, '5', n);
+        for (size_t i = 0; i < n; i++) {
+            for (size_t j = 0; j < LENGTH(bad); j++) {
+                text[i] = bad[j];
+                CHECK(canonical(text, n, MMB_BYTES, MMB_HEX, out, &length) == MMB_HEX_DIGIT);
+            }
+            text[i] = '5';
+        }
+        CHECK(canonical(text, n - 1, MMB_BYTES, MMB_HEX, out, &length) == MMB_HEX_ODD);
+        free(text);
+        free(out);
+    }
+}
+
 static void long_hex_and_a_bad_last_digit_are_seen(void)
 {
     static const size_t lengths[] = {2046, 2048, 2050, 20000}; /* 1024 bytes of scratch: 2048 digits */
@@ -201,6 +253,51 @@ static void every_length_is_hashed_within_its_bytes(void)
         CHECK(same_hash(hash, alone));
         (void)mmb_checksum64(bytes, n);
         free(bytes);
+    }
+}
+
+static void digests_are_hashed_in_groups_as_one_by_one(void)
+{
+    /* Up to 128 digits are decoded 32 keys at a time; longer ones, and text that may be no ASCII, one by one. */
+    enum { KEYS = 150 };
+    static const size_t lengths[] = {40, 0, 2, 64, 126, 128, 130, 40, 300, 40, 40};
+    uint8_t *texts[KEYS];
+    mmb_view views[KEYS];
+    mmb_hash expected[KEYS];
+    mmb_hash hashes[KEYS];
+    size_t count = 99;
+
+    for (size_t i = 0; i < KEYS; i++) {
+        const size_t n = i < 70 ? 40 : lengths[i % LENGTH(lengths)];
+        uint8_t bytes[150];
+        texts[i] = exactly(n);
+        for (size_t j = 0; j < n / 2; j++) {
+            char pair[3];
+            bytes[j] = (uint8_t)(i * 31 + j);
+            snprintf(pair, sizeof pair, i % 2 ? "%02x" : "%02X", (unsigned)bytes[j]);
+            memcpy(texts[i] + 2 * j, pair, 2);
+        }
+        views[i] = (mmb_view){.data = texts[i], .length = n, .encoding = i % 13 == 12 ? MMB_LATIN1 : MMB_BYTES};
+        expected[i] = mmb_hash_bytes(bytes, n / 2, 3);
+    }
+    CHECK(mmb_hash_views(views, KEYS, 3, MMB_HEX, hashes, &count) == MMB_OK && count == KEYS);
+    CHECK(memcmp(hashes, expected, sizeof hashes) == 0);
+    for (size_t bad = 0; bad < KEYS; bad++) {
+        if (views[bad].length == 0) {
+            continue;
+        }
+        const uint8_t before = texts[bad][0];
+        memset(hashes, 0, sizeof hashes);
+        texts[bad][0] = 'g';
+        CHECK(mmb_hash_views(views, KEYS, 3, MMB_HEX, hashes, &count) == MMB_HEX_DIGIT && count == bad);
+        CHECK(memcmp(hashes, expected, bad * sizeof *hashes) == 0);
+        texts[bad][0] = before;
+        views[bad].length--;
+        CHECK(mmb_hash_views(views, KEYS, 3, MMB_HEX, hashes, &count) == MMB_HEX_ODD && count == bad);
+        views[bad].length++;
+    }
+    for (size_t i = 0; i < KEYS; i++) {
+        free(texts[i]);
     }
 }
 
@@ -274,6 +371,121 @@ static void lines_are_cut_at_lf_and_cr_lf(void)
     CHECK(lines_are("a\r\nb\nc", 0, 0, MMB_OK, "a|b|c|"));
     CHECK(lines_are("\n\na\n\nb\n\n", 0, 0, MMB_OK, "a|b|"));
     CHECK(lines_are("a\rb\n\r\r\n", 0, 0, MMB_OK, "a\rb|\r|"));
+}
+
+static int kinds_are(const char *text, uint8_t comment, mmb_blank blank, mmb_status expected, const char *keys)
+{
+    int same = 1;
+
+    for (size_t most = 1; most <= 4; most++) {
+        uint8_t *data = copy_of(text, strlen(text));
+        mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = strlen(text), .comment = comment,
+                             .blank = blank};
+        mmb_status status;
+        same &= strcmp(keys_of(&source, most, &status), keys) == 0 && status == expected;
+        free(data);
+    }
+    return same;
+}
+
+static void comments_and_blank_lines_are_what_they_are_said_to_be(void)
+{
+    CHECK(kinds_are("#a\nb\n #c\n#", '#', MMB_BLANK_SKIP, MMB_OK, "b| #c|"));
+    CHECK(kinds_are("#a\nb\n", 0, MMB_BLANK_SKIP, MMB_OK, "#a|b|"));
+    CHECK(kinds_are("#\r\n\nb", '#', MMB_BLANK_KEY, MMB_OK, "|b|"));
+    CHECK(kinds_are("\n\r\n", 0, MMB_BLANK_KEY, MMB_OK, "||"));
+    CHECK(kinds_are("", 0, MMB_BLANK_KEY, MMB_OK, ""));
+    CHECK(kinds_are("a\n\r\nb\n", 0, MMB_BLANK_BAD, MMB_BLANK_LINE, "a|"));
+    CHECK(kinds_are("a\n#\nb", '#', MMB_BLANK_BAD, MMB_OK, "a|b|"));
+}
+
+static void a_line_is_passed_over_whole(void)
+{
+    static const char text[] = "ab\n\r\nc\nlast";
+    static const size_t starts[] = {0, 3, 5, 7, 11};
+    uint8_t *data = copy_of(text, strlen(text));
+    mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = strlen(text)};
+
+    for (size_t i = 1; i < LENGTH(starts); i++) {
+        mmb_source_skip_line(&source);
+        CHECK(source.next == starts[i]);
+    }
+    mmb_source_skip_line(&source);
+    CHECK(source.next == strlen(text));
+    free(data);
+}
+
+static void lines_are_counted_at_every_length_and_address(void)
+{
+    static const size_t sizes[] = {4079, 4080, 4081, 4096, 8160, 8161, 100000};
+
+    for (size_t n = 0; n < 300; n++) {
+        for (size_t shift = 0; shift < 17; shift += 4) {
+            uint8_t *data = exactly(n + shift);
+            size_t expected = 0;
+            uint64_t state = n;
+            for (size_t i = shift; i < n + shift; i++) {
+                data[i] = next_random(&state) % 3 == 0 ? '\n' : 'x';
+                expected += data[i] == '\n';
+            }
+            memset(data, '\n', shift);
+            CHECK(mmb_count_lines(data + shift, n) == expected);
+            free(data);
+        }
+    }
+    for (size_t i = 0; i < LENGTH(sizes); i++) {
+        uint8_t *data = exactly(sizes[i]);
+        CHECK(mmb_count_lines(data, sizes[i]) == 0);
+        memset(data, '\n', sizes[i]); /* the most that the counters of a step have to hold */
+        CHECK(mmb_count_lines(data, sizes[i]) == sizes[i]);
+        free(data);
+    }
+}
+
+static void ends_of_lines_and_fields_are_found_up_to_the_last_byte(void)
+{
+    /* 16 bytes are looked at in a step where there are as many; the LF or the delimiter is anywhere, or nowhere. */
+    for (size_t n = 1; n <= 70; n++) {
+        uint8_t *data = exactly(n);
+        for (size_t at = 0; at <= n; at++) {
+            mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = n};
+            mmb_view views[2];
+            size_t count;
+            memset(data, 'x', n);
+            if (at < n) {
+                data[at] = '\n';
+            }
+            CHECK(mmb_source_fill(&source, views, 2, &count) == MMB_OK);
+            CHECK(count == (size_t)(at > 0) + (size_t)(at + 1 < n));
+            CHECK(count == 0 || views[0].length == (at > 0 ? at : n - 1));
+            source = (mmb_source){.layout = MMB_LINES, .data = data, .data_bytes = n, .delimiter = ':', .field = 1};
+            if (at < n) {
+                data[at] = ':';
+            }
+            CHECK(mmb_source_fill(&source, views, 2, &count) == MMB_OK && count == 1 && views[0].length == at);
+            source.next = 0;
+            source.field = 2;
+            CHECK(mmb_source_fill(&source, views, 2, &count) == (at < n ? MMB_OK : MMB_FIELD_MISSING));
+            CHECK(at == n || (count == 1 && views[0].length == n - at - 1));
+        }
+        free(data);
+    }
+}
+
+static void a_delimiter_behind_the_line_is_not_its_own(void)
+{
+    /* Within the 16 bytes that are read in a step. */
+    uint8_t *data = copy_of("abc\nd:e:f\ng:h:iiiiiiiiiii\n", 26);
+    mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = 26, .delimiter = ':', .field = 1};
+    mmb_view views[4];
+    size_t count;
+
+    CHECK(mmb_source_fill(&source, views, 4, &count) == MMB_OK && count == 3);
+    CHECK(views[0].length == 3 && views[1].length == 1 && views[2].length == 1);
+    source.next = 0;
+    source.field = 2;
+    CHECK(mmb_source_fill(&source, views, 4, &count) == MMB_FIELD_MISSING && count == 0);
+    free(data);
 }
 
 static void fields_are_counted_from_one(void)
@@ -353,14 +565,16 @@ static void selected_lines_fill_their_room_and_no_more(void)
     uint8_t *data = copy_of(text, strlen(text));
     uint8_t *out = exactly(strlen(text) + 1);
     uint8_t *flags = copy_of("\1\0\1", 3);
+    mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = strlen(text)};
 
-    CHECK(mmb_lines_select(data, strlen(text), flags, 3, 1, out) == 5 && memcmp(out, "a\r\nc\n", 5) == 0);
-    CHECK(mmb_lines_select(data, strlen(text), flags, 3, 0, out) == 2 && memcmp(out, "b\n", 2) == 0);
-    CHECK(mmb_lines_select(data, strlen(text), flags, 1, 1, out) == 3);
-    CHECK(mmb_lines_select(data, strlen(text), flags, 0, 1, out) == 0);
+    CHECK(mmb_lines_select(&source, flags, 3, 1, out) == 5 && memcmp(out, "a\r\nc\n", 5) == 0);
+    CHECK(mmb_lines_select(&source, flags, 3, 0, out) == 2 && memcmp(out, "b\n", 2) == 0);
+    CHECK(mmb_lines_select(&source, flags, 1, 1, out) == 3);
+    CHECK(mmb_lines_select(&source, flags, 0, 1, out) == 0);
     memset(flags, 1, 3);
-    CHECK(mmb_lines_select(data, strlen(text), flags, 3, 1, out) == 7);
-    CHECK(mmb_lines_select(data, 1, flags, 1, 1, out) == 2 && memcmp(out, "a\n", 2) == 0);
+    CHECK(mmb_lines_select(&source, flags, 3, 1, out) == 7);
+    source.data_bytes = 1;
+    CHECK(mmb_lines_select(&source, flags, 1, 1, out) == 2 && memcmp(out, "a\n", 2) == 0);
     free(data);
     free(out);
     free(flags);
@@ -492,12 +706,20 @@ const test KEY_TESTS[] = {
     TEST(one_scratch_serves_keys_of_growing_and_falling_length),
     TEST(hex_is_decoded_in_either_case_and_from_any_text),
     TEST(only_the_22_hexadecimal_digits_are_digits),
+    TEST(hex_of_every_length_is_decoded_as_digit_by_digit),
+    TEST(a_bad_digit_is_seen_at_every_place),
     TEST(long_hex_and_a_bad_last_digit_are_seen),
     TEST(lengths_that_no_memory_can_hold_are_refused_unread),
     TEST(the_hash_is_xxh3),
     TEST(every_length_is_hashed_within_its_bytes),
+    TEST(digests_are_hashed_in_groups_as_one_by_one),
     TEST(views_are_hashed_up_to_the_first_bad_one),
     TEST(lines_are_cut_at_lf_and_cr_lf),
+    TEST(comments_and_blank_lines_are_what_they_are_said_to_be),
+    TEST(a_line_is_passed_over_whole),
+    TEST(lines_are_counted_at_every_length_and_address),
+    TEST(ends_of_lines_and_fields_are_found_up_to_the_last_byte),
+    TEST(a_delimiter_behind_the_line_is_not_its_own),
     TEST(fields_are_counted_from_one),
     TEST(rows_are_whole_or_trimmed),
     TEST(offsets_are_read_at_any_address_in_both_widths),

@@ -25,6 +25,7 @@ COMMANDS = {
     "threads": ".threads",
     "fpr": ".fpr",
     "startup": ".startup",
+    "build": ".build",
 }
 EXIT_TARGET_MISSED = 1
 

@@ -6,14 +6,14 @@ import gzip
 import hashlib
 import os
 import random
-import signal
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
+import build_steps
 import numpy as np
 import pytest
+from build_steps import TARGET, keys, sha256_of
 
 import mmbloom
 from mmbloom import (
@@ -22,42 +22,22 @@ from mmbloom import (
     KeyTypeError,
     KeyValueError,
     ParameterError,
-    Progress,
     SourceError,
 )
-from mmbloom.build.memory import Parameters, build_from_batches
+from mmbloom.build.builder import Parameters, Resources, build_file
 from mmbloom.engine import hash_key
-from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NUM_KEYS = 3000
-TARGET = 0.001
-
-
-def keys(count: int = NUM_KEYS, start: int = 0) -> list[str]:
-    """Return distinct keys, the same ones in every run."""
-    return [f"p4ssw0rd-{i}" for i in range(start, start + count)]
-
-
-def sha256_of(path: Path, *, payload_only: bool = False) -> str:
-    """Return the digest of a file, or of what is behind its header."""
-    content = path.read_bytes()
-    return hashlib.sha256(content[4096:] if payload_only else content).hexdigest()
 
 
 def build(path: Path, some: object, **parameters: object) -> Path:
     """Build, close, return the path."""
-    mmbloom.build(path, some, **({"fpr": TARGET} | parameters)).close()  # type: ignore[arg-type]
+    build_steps.build(path, some, **parameters)
     return path
-
-
-@pytest.fixture(params=["classic", "line", "page"])
-def layout(request: pytest.FixtureRequest) -> str:
-    """Run a test once a layout."""
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -300,41 +280,26 @@ def test_a_file_is_replaced_when_asked_for(tmp_path: Path) -> None:
         build(path, keys(5), if_exists="overwrite")
 
 
-def test_progress_goes_through_the_phases_and_ends_with_all(tmp_path: Path) -> None:
-    """In order, in the calling thread, counting keys and then bytes."""
-    seen: list[Progress] = []
-    threads = set()
+def test_the_groups_of_parameters_are_those_of_the_call(tmp_path: Path) -> None:
+    """What the command line hands on."""
+    parameters = Parameters(0.01, capacity=50, layout="page", seed=4, metadata={"a": 1})
+    resources = Resources(memory=64 << 20, jobs=1, exact=True)
 
-    def watch(state: Progress) -> None:
-        seen.append(state)
-        threads.add(threading.get_ident())
+    report = build_file(tmp_path / "a.mmb", iter(keys(20) * 2), parameters, resources)
+    same = build(
+        tmp_path / "b.mmb",
+        keys(20),
+        fpr=0.01,
+        capacity=50,
+        layout="page",
+        seed=4,
+        metadata={"a": 1},
+    )
 
-    with mmbloom.build(tmp_path / "a.mmb", keys(100) * 2, fpr=TARGET, progress=watch) as built:
-        payload_bytes = built.geometry.payload_bytes
-
-    assert list(dict.fromkeys(state.phase for state in seen)) == [
-        "hash",
-        "sort",
-        "set bits",
-        "write",
-    ]
-    assert seen[0] == ("hash", 200, 0)
-    assert ("sort", 0, 200) in seen
-    assert ("set bits", 0, 100) in seen
-    assert seen[-1] == ("write", payload_bytes, payload_bytes)
-    assert threads == {threading.get_ident()}
-
-
-def test_a_build_from_batches_reports_what_it_did(tmp_path: Path) -> None:
-    """What the command line prints."""
-    batches = (piece.batch for piece in pieces_of(iter(keys(100) * 2)))
-
-    report = build_from_batches(tmp_path / "a.mmb", batches, Parameters(fpr=TARGET))
-
-    assert (report.keys_read, report.keys_added) == (200, 100)
-    assert report.file_bytes == (tmp_path / "a.mmb").stat().st_size
-    assert list(report.seconds) == ["hash", "sort", "set bits", "write"]
-    assert all(seconds >= 0 for seconds in report.seconds.values())
+    assert (report.keys_read, report.keys_added) == (40, 20)
+    with mmbloom.open(tmp_path / "a.mmb") as one, mmbloom.open(same) as two:
+        assert one == two
+        assert one.uuid == two.uuid
 
 
 class Broken(Exception):  # noqa: N818 - it is no error of anybody's
@@ -371,46 +336,6 @@ def test_a_source_that_fails_midway_leaves_nothing(
         build(path, source(), if_exists=if_exists)
 
     assert [sha256_of(file) for file in tmp_path.iterdir()] == before
-
-
-@pytest.mark.parametrize("phase", ["hash", "sort", "set bits", "write"])
-def test_an_interrupt_in_any_phase_leaves_nothing(tmp_path: Path, phase: str) -> None:
-    """Ctrl-C reaches the build through whatever Python runs, here the callback."""
-
-    def interrupt(state: Progress) -> None:
-        if state.phase == phase:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        mmbloom.build(tmp_path / "a.mmb", keys(100), fpr=TARGET, progress=interrupt)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("phase", ["hash", "sort", "set bits", "write"])
-@pytest.mark.parametrize("if_exists", ["raise", "replace"])
-def test_a_build_that_is_killed_leaves_the_old_file_or_none(
-    tmp_path: Path, phase: str, if_exists: str
-) -> None:
-    """In any phase; the next build is not in its way."""
-    path = tmp_path / "a.mmb"
-    before = [sha256_of(build(path, keys(3)))] if if_exists == "replace" else []
-    pid = os.fork()
-    if pid == 0:
-
-        def die(state: Progress) -> None:
-            if state.phase == phase:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        try:
-            mmbloom.build(path, keys(100), fpr=TARGET, if_exists=if_exists, progress=die)  # type: ignore[arg-type]
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-
-    left = [sha256_of(file) for file in tmp_path.iterdir() if file.name == "a.mmb"]
-    assert left == before
-    build(path, keys(100), if_exists=if_exists)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.mmb"]
 
 
 def test_the_same_list_gives_the_same_file_on_either_engine(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""A few threads that work through tasks, with results in the order of the tasks.
+
+Engines release the GIL, so threads are enough. The caller's thread takes part: it fetches the next
+task (which may read a file, or run the caller's own iterator) and, when the others are busy, does
+it itself. So *jobs* threads run in all, and one job means no thread at all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from types import TracebackType
+
+_MOST_AHEAD = 4  # results a thread that wait for the one before them: each holds memory
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Outcome(Protocol[T_co]):
+    """A result that is there, or will be: what futures are."""
+
+    def done(self) -> bool: ...
+    def result(self) -> T_co: ...
+
+
+class _Done(Generic[T]):
+    """What a task gave, or raised, that the caller's thread did."""
+
+    def __init__(self, task: Callable[[], T]) -> None:
+        try:
+            self._value = task()
+        except Exception as exc:  # noqa: BLE001 - raised by result(), in its turn
+            self._error: Exception | None = exc
+        else:
+            self._error = None
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Crew:
+    """*jobs* threads, the caller's one among them; use it in a ``with`` block, from one thread."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[Any]] = deque()
+
+    def __enter__(self) -> Self:
+        """Start the threads."""
+        if self.jobs > 1:
+            from concurrent.futures import ThreadPoolExecutor  # imports logging, which is slow
+
+            self._pool = ThreadPoolExecutor(self.jobs - 1, "mmbloom-build")
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for tasks that run; drop the others."""
+        self._drop()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def results(self, tasks: Iterable[Callable[[], T] | None]) -> Iterator[T | None]:
+        """Do *tasks*; yield the result of each, in order.
+
+        A None among the tasks is a barrier: all before it are done, and their results yielded, then
+        None is; what comes behind begins when the next result is asked for.
+
+        A task that raises ends it: the error of the first such task, in order, is raised. Tasks
+        that have begun are waited for in any case; so their memory may be used again.
+        """
+        outcomes: deque[_Outcome[T]] = deque()
+        try:
+            for task in tasks:
+                if task is None:
+                    while outcomes:
+                        yield outcomes.popleft().result()
+                    yield None
+                    continue
+                outcomes.append(self._begin(task))
+                most = _MOST_AHEAD * self.jobs
+                while outcomes and (len(outcomes) > most or outcomes[0].done()):
+                    yield outcomes.popleft().result()
+            while outcomes:
+                yield outcomes.popleft().result()
+        finally:
+            self._drop()
+
+    def do(self, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """Do *tasks*, none of which is a barrier; see results()."""
+        yield from cast("Iterator[T]", self.results(tasks))  # no barrier, so no None of its own
+
+    @property
+    def num_running(self) -> int:
+        """Tasks that have begun, or may at any time, and have not ended."""
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft()
+        return sum(not future.done() for future in self._waiting)
+
+    def _begin(self, task: Callable[[], T]) -> _Outcome[T]:
+        # One task waits for each thread, so that none is idle while the next is fetched.
+        if self._pool is None or self.num_running >= 3 * (self.jobs - 1):
+            return _Done(task)
+        future = self._pool.submit(task)
+        self._waiting.append(future)
+        return future
+
+    def _drop(self) -> None:
+        """Cancel what has not begun, wait for the rest."""
+        for future in self._waiting:
+            future.cancel()
+        while self._waiting:
+            with suppress(Exception):  # raised where the results are, or nobody asks any more
+                self._waiting.popleft().result()

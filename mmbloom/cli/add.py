@@ -1,0 +1,168 @@
+"""``mmbloom add``: more keys for a filter file that is not sealed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmbloom.cli import output
+from mmbloom.cli.failures import (
+    CommandError,
+    hibp_is_an_option,
+    other_kind,
+    refuse_hibp_of_text,
+    show_bad_lines,
+)
+from mmbloom.cli.options import UsageError, add_list_options, open_lists, rate, resolve_hibp
+from mmbloom.cli.progress import progress
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mmbloom import BloomFilter, NewKeys
+
+DESCRIPTION = """\
+Add the keys of lists to a filter file that is not sealed, as those are that
+BloomFilter.create() makes. First all lists are read and looked up: how many
+keys are new, and what the false-positive rate will be. Then all new keys are
+added, or, if they do not fit or a line is bad, none. Lists are read once, so -
+is fine. Memory: 32 bytes a new key.
+"""
+EPILOG = """\
+examples:
+  mmbloom add crawl.mmb today.txt.gz
+  mmbloom add crawl.mmb today.txt.gz --dry-run        # what would happen?
+  mmbloom add crawl.mmb - --max-fpr 0.001 < more.txt
+
+exit codes: 0 done, 1 with --dry-run: they would be refused, 2 error.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("filter", metavar="FILE", help="the filter file")
+    parser.add_argument(
+        "lists",
+        nargs="+",
+        metavar="LIST",
+        help="a list of keys, or a pattern such as 'urls-*.gz'; - is standard input",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    parser.add_argument(
+        "--max-fpr", type=rate, metavar="P", help="refuse if the rate would be above P"
+    )
+    add_list_options(parser, on_error=True)
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
+    output.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Count the new keys, weigh them, add them."""
+    import mmbloom
+
+    resolve_hibp(arguments)
+    if arguments.max_fpr is not None and not 0 < arguments.max_fpr < 1:
+        raise UsageError(f"--max-fpr: expected 0 < P < 1, found {arguments.max_fpr:g}")
+    with _open(arguments) as target:
+        refuse_hibp_of_text(arguments, target.key_form)
+        new = mmbloom.NewKeys(target)
+        num_read, num_bad = _take_all(new, target.key_form, arguments)
+        facts: dict[str, Any] = {
+            "path": arguments.filter,
+            "keys_read": num_read,
+            "bad_lines": num_bad,
+            "new_keys": len(new),
+            "keys_before": target.keys_added,
+            "capacity": target.capacity,
+            "fpr": target.fpr,
+            "expected_fpr_before": target.expected_fpr(),
+            "forecast_fpr": new.forecast(),
+        }
+        refusal = _refusal(new, facts, arguments.max_fpr)
+        if not arguments.dry_run:
+            if refusal:
+                raise CommandError(f"{refusal}. Nothing was added")
+            new.add()
+        facts |= {"keys_added": target.keys_added, "expected_fpr": target.expected_fpr()}
+    _print_facts(facts, refusal, arguments)
+    return 1 if refusal else 0
+
+
+def _open(arguments: argparse.Namespace) -> BloomFilter:
+    """Open the file: for writing, unless nothing is to be written."""
+    from mmbloom import BloomFilter, WrongKindError
+
+    try:
+        found = BloomFilter.open(arguments.filter, advice="normal")
+    except WrongKindError as exc:
+        raise other_kind(arguments.filter, exc.found, "add") from exc
+    if found.sealed:
+        found.close()
+        raise _sealed(arguments.filter)
+    if arguments.dry_run:
+        return found
+    found.close()
+    return BloomFilter.open_writable(arguments.filter)
+
+
+def _sealed(path: str) -> CommandError:
+    return CommandError(
+        f"{path}: it is sealed, and a sealed file never changes. Build a file of the new keys with "
+        "the same --capacity, --fpr, --layout, --seed and --key-form, and unite the two with "
+        "'mmbloom merge'; or build it anew from all lists"
+    )
+
+
+def _take_all(new: NewKeys, key_form: str, arguments: argparse.Namespace) -> tuple[int, int]:
+    """Read all lists; return how many keys they have, and how many bad lines were left out."""
+    arguments.key_form = key_form  # whoever opens lists notes what looks wrong for it
+    with (
+        hibp_is_an_option(arguments),
+        open_lists("mmbloom add", arguments.lists, arguments) as keys,
+        progress(quiet=arguments.quiet) as show,
+    ):
+        num_read = new.take(
+            keys, progress=lambda _: show("look up", keys.done_bytes, keys.total_bytes, "bytes")
+        )
+    show_bad_lines("mmbloom add", keys, arguments)
+    return num_read, keys.bad.num_bad
+
+
+def _refusal(new: NewKeys, facts: dict[str, Any], max_fpr: float | None) -> str:
+    """Return why the keys must not be added, "" if they may."""
+    count = output.count_text
+    if not new.fit:
+        return (
+            f"{facts['path']}: {count(facts['keys_before'], 'key')} and "
+            f"{count(facts['new_keys'], 'new one')} are more than its capacity of "
+            f"{count(facts['capacity'])}. Make a larger filter"
+        )
+    if max_fpr is not None and facts["forecast_fpr"] > max_fpr:
+        return (
+            f"{facts['path']}: with {count(facts['new_keys'], 'new key')} its rate would be "
+            f"{facts['forecast_fpr']:.3g}, above --max-fpr {max_fpr:g}"
+        )
+    return ""
+
+
+def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        output.print_json(facts | {"dry_run": arguments.dry_run, "refused": refusal or None})
+        return
+    if arguments.quiet:
+        return
+    count, rate_text = output.count_text, output.rate_text
+    others = count(facts["keys_read"] - facts["new_keys"])
+    left_out = f"; {count(facts['bad_lines'], 'bad line')} left out" if facts["bad_lines"] else ""
+    rows: list[tuple[str, object]] = [
+        ("file", facts["path"]),
+        ("keys", f"{count(facts['keys_before'])} of {count(facts['capacity'])}"),
+        ("new", f"{count(facts['new_keys'], 'key')}; {others} known or repeated{left_out}"),
+        ("fpr now", rate_text(facts["expected_fpr_before"])),
+        ("forecast", f"{rate_text(facts['forecast_fpr'])}; {facts['fpr']:g} when full"),
+    ]
+    if arguments.dry_run:
+        rows.append(("dry run", f"refused: {refusal}" if refusal else "nothing was added"))
+    else:
+        rows.append(("added", f"{count(facts['keys_added'])} of {count(facts['capacity'])} now"))
+        rows.append(("fpr", rate_text(facts["expected_fpr"])))
+    output.print_rows(rows)
