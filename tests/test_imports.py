@@ -34,6 +34,7 @@ MAY_IMPORT = {
 # The command line uses the public names; beside them only these modules.
 CLI_MODULES = {
     "mmbloom.build.builder",
+    "mmbloom.build.fuse",
     "mmbloom.build.parameters",
     "mmbloom.build.sources",
     "mmbloom.errors",

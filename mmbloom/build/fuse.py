@@ -54,6 +54,12 @@ def most_lane_bytes(fpr: float, layout: str) -> int:
     return _lane_bytes(fuse_sizing.fuse_shape_for(largest, 1, fpr, layout), largest)
 
 
+def in_memory_bytes(shape: FuseShape, num_keys: int) -> int:
+    """Return the memory to build a filter of so many keys in one thread, without a spill file."""
+    lane = _lane_bytes(shape, -(-num_keys // shape.num_shards)) if shape.num_shards else 0
+    return HASH.size * num_keys + lane
+
+
 def _lane_bytes(shape: FuseShape, num_keys: int, num_shards: int = 1) -> int:
     """Return the memory for so many keys in so many shards: they, scratch, and two results."""
     scratch = fuse_scratch_bytes(shape.arity, shape.segment_slots, shape.num_segments)

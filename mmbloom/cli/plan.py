@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Compare kinds and layouts for a number of keys and a false-positive rate: the
 size of the file, bits a key, and what one look-up touches. 'lines' are cache
-lines, 'faults' are reads from the disk while the file is not in memory, 'later'
-is what can be done with a finished filter. A * marks what 'mmbloom build' takes
-unless told otherwise; with --use, what suits that use.
+lines, 'faults' are reads from the disk while the file is not in memory, 'build'
+is the memory to build it at once, with less in several steps, 'later' what can
+be done with a finished filter. A * marks what 'mmbloom build' takes unless told
+otherwise; with --use, what suits that use.
 """
 EPILOG = """\
 examples:
@@ -73,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             "probes",
             "lines",
             "faults",
+            "build",
             "fpr when full",
             "later",
         ),
@@ -85,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                 str(row["num_probes"]),
                 str(row["cache_lines"]),
                 str(row["page_faults"]),
+                output.size_text(row["build_memory_bytes"]),
                 f"{row['fpr']:.3g}",
                 row["later"],
             )
@@ -134,8 +137,11 @@ def _row(
 
 def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
     from mmbloom.filters.sizing import model_fpr, plan
+    from mmbloom.format.fields import HASH
 
     geometry = plan(capacity, fpr, layout)
+    hashes = HASH.size * capacity  # else in a spill file
+    whole = geometry.payload_bytes if layout == "classic" else 0  # else pass after pass
     lines, faults = {
         "classic": (geometry.num_probes, geometry.num_probes),
         "line": (1, 1),
@@ -149,6 +155,7 @@ def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
         num_probes=geometry.num_probes,
         cache_lines=lines,
         page_faults=faults,
+        build_memory_bytes=hashes + whole,
         fpr=model_fpr(layout, geometry.num_bits, geometry.num_probes, capacity),
         later="add, unite",
     )
@@ -166,6 +173,7 @@ def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
         num_probes=geometry.num_probes,
         cache_lines=1,
         page_faults=1,
+        build_memory_bytes=geometry.payload_bytes,
         fpr=model_fpr("counters", geometry.num_bits, geometry.num_probes, capacity),
         later="add, remove, unite",
     )
@@ -173,6 +181,7 @@ def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
 
 def _fuse_rows(capacity: int, fpr: float) -> list[dict[str, Any]]:
     """Return the rows of the fuse layouts; none if the rate is below what they can have."""
+    from mmbloom.build.fuse import in_memory_bytes
     from mmbloom.filters.fuse_sizing import LAYOUTS, LEAST_FPR, plan_fuse
 
     shapes = {name: plan_fuse(capacity, fpr, name) for name in LAYOUTS if fpr >= LEAST_FPR}
@@ -185,6 +194,7 @@ def _fuse_rows(capacity: int, fpr: float) -> list[dict[str, Any]]:
             num_probes=shape.arity,
             cache_lines=shape.arity,
             page_faults=shape.arity,
+            build_memory_bytes=in_memory_bytes(shape, capacity),
             fpr=2.0**-shape.fingerprint_bits,
             later="nothing",
         )
