@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Read = Callable[[int], bytes]
 
-# Large enough that the calls cost nothing (64 KiB would do), small enough for the cache of a core.
-PACKED_BYTES, TEXT_BYTES = 1 << 18, 1 << 20
+# Large enough that the calls cost nothing, small enough for the cache of a core.
+PACKED_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
 # zstd --ultra --long=31 needs a window of 2 GiB. It is allocated for such a frame only.
 _LARGEST_WINDOW_LOG = 31
 

@@ -96,5 +96,6 @@ def remove_stale_journal(path: str) -> None:
     except LockHeldError:
         pass
     except OSError as exc:
-        if exc.errno not in {errno.EACCES, errno.EPERM, errno.ELOOP}:  # somebody else's: it stays
+        # Somebody else's, or a symbolic link: it stays.
+        if exc.errno not in {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR}:
             raise

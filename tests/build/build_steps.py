@@ -19,7 +19,7 @@ HEADER_BYTES = 4096
 TARGET = 0.001
 IS_KERNEL = mmbloom.ENGINE == "kernel"
 # Keys that outgrow the memory of small_store: the plain engine counts its memory more roughly.
-MANY_KEYS = 40_000 if IS_KERNEL else 2500
+MANY_KEYS = 40_000 if IS_KERNEL else 4000
 
 
 def keys(count: int = 3000, start: int = 0) -> list[str]:
