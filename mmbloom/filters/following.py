@@ -1,6 +1,7 @@
 """Readers that cost more a look-up than others: followers of a path, and files without a map.
 
-Each is a class that is put before that of a kind, so that all other readers keep their look-up in C.
+Each is a class that is put before that of a kind, so that all other readers keep their look-up in
+C.
 """
 
 from __future__ import annotations

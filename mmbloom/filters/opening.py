@@ -55,7 +55,9 @@ def open_reading(path: FilePath, reading: Reading, follow: float | None = None) 
     """Open a reader of any kind; *reading* has been checked."""
     check_follow(follow, reading)  # before a file is touched
     storage = reading.open(path)
-    kind = reader_class(KINDS[KIND_NAMES[storage.header.kind]], reading, follow)
+    kind: type[ReloadableHandle] = reader_class(
+        KINDS[KIND_NAMES[storage.header.kind]], reading, follow
+    )
     return kind._of_reading(storage, reading, follow)
 
 

@@ -99,7 +99,7 @@ def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None 
     bits_set, count_set = 0, set_counters if header.kind == KIND_COUNTING else popcount
     for start, piece in _pieces(finished):
         check_chunks(piece, table, header, path, first=start // CHUNK_BYTES)
-        bits_set += count_set(piece)
+        bits_set += count_set(memoryview(piece))
         copy.write(header.payload_offset + start, piece)
         if progress is not None:
             progress(start + len(piece), header.payload_bytes)
