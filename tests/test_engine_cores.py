@@ -481,7 +481,7 @@ def test_a_core_takes_over_another_filter_whole(engine: Any) -> None:  # noqa: A
 def test_a_following_core_calls_its_hook_when_it_is_time(engine: Any) -> None:  # noqa: ANN401
     """Before the look-up of one key; not in between; and an error there is one of the look-up."""
 
-    class Following(engine.FollowingCore):  # type: ignore[misc]
+    class Following(engine.BloomCore):  # type: ignore[misc]
         seconds, calls = 0.0, 0
 
         def _look_at_path(self) -> None:
@@ -496,6 +496,8 @@ def test_a_following_core_calls_its_hook_when_it_is_time(engine: Any) -> None:  
         limit=None,
     )  # fmt: skip
     core.add("ada")
+    assert (core._is_due(), "ada" in core, core.calls) == (False, True, 0)  # nobody follows
+    core._rest(0)
     assert (core._is_due(), "ada" in core, core.calls) == (True, True, 1)
     assert (core.might_contain("bob"), core.calls) == (False, 2)
     core.seconds = 3600

@@ -297,3 +297,122 @@ def test_a_closed_filter_answers_nothing(path: Path) -> None:
     ):
         with pytest.raises(ClosedError):
             ask()
+
+
+MODES = ["map", "ram", "pread"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_way_of_reading_gives_the_same_answers(path: Path, mode: Any) -> None:  # noqa: ANN401
+    """One by one and in batches, of members and of others; so does what it tells of itself."""
+    absent = keys(2000, start=500)
+    with mmbloom.open(path) as mapped, mmbloom.open(path, mode=mode) as found:
+        assert found.mode == mode
+        assert type(found).__name__ == type(mapped).__name__
+        assert all(key in found for key in keys(500))
+        assert [key in found for key in absent] == [key in mapped for key in absent]
+        assert (found.contains_many(absent) == mapped.contains_many(absent)).all()
+        assert found.info() == mapped.info()
+        assert found.fill_by_region(4) == mapped.fill_by_region(4)
+        assert found.verify() == mapped.verify()
+        with pickle.loads(pickle.dumps(found)) as again:  # noqa: S301 - made here
+            assert again.mode == mode
+            assert again.contains_many(keys(500)).all()
+
+
+def test_the_fuse_table_of_seeds_is_read_for_each_look_up(tmp_path: Path) -> None:
+    """It lies in other pages than the fingerprints: a file of 25 pages, read by system calls."""
+    path = tmp_path / "a.mmb"
+    mmbloom.build(path, keys(60_000), kind="fuse", fpr=0.001).close()
+    with mmbloom.open(path, mode="pread") as found, mmbloom.open(path) as mapped:
+        assert found.contains_many(keys(60_000)).all()
+        assert all(key in found for key in keys(60_000)[::600])
+        absent = keys(3000, start=10**6)
+        assert (found.contains_many(absent) == mapped.contains_many(absent)).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_counts_are_read_in_every_way(tmp_path: Path, mode: Any) -> None:  # noqa: ANN401
+    """An estimate is an upper bound whatever it was read with, also of keys far apart."""
+    path = tmp_path / "a.mmb"
+    with CountingBloomFilter.in_memory(capacity=5000, fpr=0.01) as made:
+        made.update(keys(5000))
+        made.update(keys(50))
+        made.save(path)
+    with CountingBloomFilter.open(path, mode=mode) as found:
+        assert all(found.count_estimate(key) >= 2 for key in keys(50))
+        assert all(found.count_estimate(key) >= 1 for key in keys(5000)[50::50])
+        assert sum(found.count_estimate(key) for key in keys(500, start=10**6)) < 60
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_published_is_what_a_follower_answers_next(
+    path: Path,
+    layout: str,
+    tmp_path: Path,
+    mode: Any,  # noqa: ANN401
+) -> None:
+    """Another build, of another size, is swapped in; nothing of the old one is held."""
+    new = tmp_path / "new.mmb"
+    KINDS[layout][0](new, keys(2000, start=10_000))
+    before = held_now()
+    with mmbloom.open(path, mode=mode, follow=0) as found:
+        assert all(key in found for key in keys(500))
+        assert mmbloom.publish(new, path) == 2
+        assert all(key in found for key in keys(2000, start=10_000)[:100])
+        assert found.contains_many(keys(2000, start=10_000)).all()
+        assert found.contains_many(keys(500)).sum() < 20
+        assert (found.generation, found.reload_error) == (2, None)
+        assert found.verify() == mmbloom.open(path).verify()
+    assert held_now() == before
+
+
+def test_a_file_of_another_kind_is_no_successor(path: Path, layout: str) -> None:
+    """The old one goes on answering, and says why."""
+    other = "line" if layout.startswith("fuse") else "fuse3"
+    with mmbloom.open(path, follow=0) as found:
+        path.unlink()
+        KINDS[other][0](path, keys(9, start=10**6))
+        with pytest.warns(RuntimeWarning, match="kind"):
+            assert keys(1)[0] in found
+        assert isinstance(found.reload_error, IncompatibleError)
+        assert found.contains_many(keys(500)).all()
+        with pytest.raises(IncompatibleError, match="kind"):
+            found.reload_if_changed()
+
+
+def test_a_store_keeps_every_kind(path: Path, layout: str, tmp_path: Path) -> None:
+    """Published, opened by name as what it is, rolled back."""
+    (tmp_path / "store").mkdir()
+    store = mmbloom.Store(tmp_path / "store")
+    assert store.publish("name", path) == 1
+    new = tmp_path / "new.mmb"
+    KINDS[layout][0](new, keys(100, start=10_000))
+    assert store.publish("name", new) == 2
+    with store["name"] as found:
+        assert type(found) is KINDS[layout][2]
+        assert found.contains_many(keys(100, start=10_000)).all()
+    assert store.roll_back("name") == 1
+    with store["name"] as found:
+        assert found.contains_many(keys(500)).all()
+
+
+def test_a_file_is_held_to_the_digest_that_is_expected(path: Path) -> None:
+    """Whatever its kind."""
+    digest = mmbloom.file_digest(path)
+    with mmbloom.open(path, expected_digest=digest) as found:
+        assert found.contains_many(keys(500)).all()
+    with pytest.raises(ChecksumError):
+        mmbloom.open(path, expected_digest="0" * len(digest))
+
+
+@pytest.mark.parametrize("mode", ["map", "pread"])
+def test_a_file_that_is_cut_while_it_is_open_is_an_error(path: Path, mode: Any) -> None:  # noqa: ANN401
+    """Of a batch and of verify(), not a wrong answer and not a signal."""
+    with mmbloom.open(path, mode=mode) as found:
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size - 8)
+        with pytest.raises(TruncatedError):
+            found.contains_many(keys(500))
+        with pytest.raises(TruncatedError):
+            found.verify()
