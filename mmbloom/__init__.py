@@ -14,9 +14,11 @@ from mmbloom.build.progress import BuildReport, Progress
 from mmbloom.build.sources import KeyList, read_list, read_lists
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
+    AbsentKeyError,
     CapacityError,
     ChecksumError,
     ClosedError,
+    ConstructionError,
     FormatError,
     IncompatibleError,
     KeyTypeError,
@@ -33,27 +35,37 @@ from mmbloom.errors import (
     SpillError,
     TruncatedError,
     VersionError,
+    WrongKindError,
 )
 from mmbloom.files.digests import file_digest
 from mmbloom.files.guard import install_sigbus_guard
 from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.counting import CountingBloomFilter
+from mmbloom.filters.fuse import FuseFilter
 from mmbloom.filters.merging import UnionCount, merge, union_count
 from mmbloom.filters.newcomers import NewKeys
+from mmbloom.filters.opening import open_any, open_writable
 from mmbloom.filters.publishing import publish
 from mmbloom.filters.sizing import Geometry, plan
+from mmbloom.filters.stack import FilterStack
 from mmbloom.keys import int_key
 from mmbloom.store import Store
 
 __all__ = [
     "ENGINE",
+    "AbsentKeyError",
     "AuditReport",
     "BloomFilter",
     "BuildReport",
     "CapacityError",
     "ChecksumError",
     "ClosedError",
+    "ConstructionError",
+    "CountingBloomFilter",
+    "FilterStack",
     "FormatError",
+    "FuseFilter",
     "Geometry",
     "IncompatibleError",
     "KeyList",
@@ -76,6 +88,7 @@ __all__ = [
     "TruncatedError",
     "UnionCount",
     "VersionError",
+    "WrongKindError",
     "audit",
     "build",
     "file_digest",
@@ -93,5 +106,4 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-open = BloomFilter.open  # noqa: A001 - mmbloom.open, never imported bare
-open_writable = BloomFilter.open_writable
+open = open_any  # noqa: A001 - mmbloom.open, never imported bare

@@ -123,6 +123,16 @@ def popcount(data: ReadableBuffer) -> int:
 def line_histogram(data: ReadableBuffer) -> list[int]:
     """Return how many 64-byte lines have x set bits, x = 0..512. Releases the GIL."""
 
+def narrow_histogram(data: ReadableBuffer) -> list[int]:
+    """Return how many 16-byte lines have x set bits, x = 0..128. Releases the GIL."""
+
+def counter_histogram(payload: ReadableBuffer) -> tuple[list[int], int]:
+    """Return how many 64-byte lines have x counters that are not zero, x = 0..128, and how many counters are 15. Releases the
+    GIL."""
+
+def flatten_counters(payload: ReadableBuffer, bits: WriteableBuffer) -> None:
+    """Write one bit a counter to *bits*, 16 bytes a line: 1 where it is not zero. Releases the GIL."""
+
 def page_fill(data: ReadableBuffer, lower: Sequence[float], upper: Sequence[float]) -> float:
     """Sum over pages of mean(lower[x]) * mean(upper[x]): x = set bits of a line of the lower, the upper half of the page;
     both tables have 513 entries. Releases the GIL."""
@@ -202,19 +212,176 @@ class Partitions:
         """Add hashes of one partition, sorted, that were taken from it."""
 
 @disjoint_base
-class BloomCore:
-    """The probes of one filter over one payload. BloomFilter inherits from it: ``key in f`` is then a C slot.
+class FilterCore:
+    """Look-ups of one filter over one payload, of any kind. Each kind has a core of its own, from which its class inherits:
+    ``key in f`` is then a C slot.
 
-    Threads: look-ups may run beside each other and beside adds. Adds exclude each other (``_mutex``). A payload is released
-    when the last batch that reads it without the GIL has finished.
+    Threads: look-ups may run beside each other and beside adds. A payload is released when the last batch that reads it
+    without the GIL has finished.
     """
+
+    keys_added: int
+    """Keys that are in, as the kind counts them."""
+    _mutex: Any
+
+    def _watch(self, guard: Guard) -> None:
+        """Answer only while *guard* says that the payload is whole; else call _report_cut()."""
+
+    def _report_cut(self) -> None:
+        """Hook for subclasses: raise, as the payload is not what was mapped."""
+
+    def _take(self, other: Self, payload: ReadableBuffer) -> bool:
+        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
+
+        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
+        nothing done: a batch of this very object is running, it is closed, or it can be added to.
+
+        Raises TypeError: *other* is of another kind.
+        """
+
+    def _detach(self) -> None:
+        """Stop answering. The payload is released now, or when the last running batch ends."""
+
+    def _is_due(self) -> bool:
+        """Return whether it is time to look at the path; to the tick of the system's clock, up to 10 ms. Never before the
+        first _rest()."""
+
+    def _rest(self, seconds: float) -> None:
+        """Look after that time, not before."""
+
+    def _look_at_path(self) -> None:
+        """Hook for subclasses: called before a look-up of one key when it is time."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether no payload is attached."""
+
+    def __contains__(self, key: object, /) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been.
+
+        Raises KeyTypeError, KeyValueError: not a key. ClosedError.
+        """
+
+    def might_contain(self, key: object, /) -> bool:
+        """Return False if *key* was definitely never added, True if it may have been: ``in`` by name."""
+
+    def _contains_batch(self, batch: _Batch, maybe: WriteableBuffer) -> int:
+        """Write one byte 0 or 1 a key to *maybe*; return the number of keys."""
+
+    def _contains_hashes(self, hashes: ReadableBuffer, maybe: WriteableBuffer) -> None:
+        """The same for hashes."""
+
+    def _pages_of(self, hashes: ReadableBuffer) -> list[int]:
+        """Return the numbers of the 4 KiB pages that a look-up of these hashes reads, each once, ascending."""
+
+    def _let_go(self) -> None:
+        """Hook for subclasses: the payload is not used any more, so what holds it can be closed."""
+
+    def _where(self) -> str:
+        """Hook for subclasses: name the filter in error messages."""
+
+@disjoint_base
+class ChangingCore(FilterCore):
+    """A core that keys can be added to. Adds exclude each other (``_mutex``)."""
+
+    _canary_hashes: tuple[tuple[int, int], ...]
+    """Hashes of the first 8 distinct keys that were added."""
+
+    def _add_hashes(self, hashes: ReadableBuffer) -> int:
+        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
+
+    def _load(self, other: ReadableBuffer, keys_added: int) -> None:
+        """Payload = a copy of *other*; then set the count."""
+
+    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
+        """Payload and *other* together ("or" and what else the kind knows), or all zero ("clear"); then set the count."""
+
+    def _check_writable(self) -> None:
+        """Raise ClosedError or ReadOnlyError unless keys can be added."""
+
+    def _publish(self) -> None:
+        """Write what has changed and is not yet in the file, with _publish_changes(). Hold the mutex.
+
+        If that raises, the pages are written by the next call, by whoever makes it.
+        """
+
+    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
+        """Hook for subclasses: write *runs*, (first, count) of changed 4 KiB pages, ascending, to the file."""
+
+@disjoint_base
+class CountingCore(ChangingCore):
+    """The counters of one filter over one payload. CountingBloomFilter inherits from it.
+
+    ``keys_added`` counts the distinct keys as far as counters tell: up by one when an added key was certainly absent, down by one
+    when a removed key is so afterwards. Either is missed with the false-positive rate, so with removals the count drifts, up or
+    down alike. Where it reaches the limit after removals, _keys_by_estimate() tells whether there is room.
+    """
+
+    num_saturated: int
+    """Counters that have reached 15. They stay there."""
+    _canary_hashes: tuple[tuple[int, int], ...]
+    """Hashes of the first 8 keys added that are still in, and of the latest 8, which may have gone."""
+
+    def _attach(
+        self,
+        payload: WriteableBuffer | ReadableBuffer,
+        num_counters: int,
+        num_probes: int,
+        seed: int,
+        key_form: int,
+        *,
+        writable: bool,
+        write_through: bool,
+        keys_added: int,
+        limit: int | None,
+        num_saturated: int,
+    ) -> None:
+        """Start to answer from *payload*, num_counters / 2 bytes or more; else as BloomCore._attach().
+
+        Requires: 1 <= num_probes <= 16. Raises ValueError: num_counters is no multiple of 128, or the payload is smaller.
+        """
+
+    def add(self, key: object, /) -> bool:
+        """Count one key in; return whether it was certainly absent before.
+
+        Raises and costs as BloomFilter.add().
+        """
+
+    def remove(self, key: object, /) -> bool:
+        """Count one key out; return whether it is certainly absent now. It may still be "maybe": added more often, or because
+        other keys cover it.
+
+        A key that was never added but is answered "maybe" is removed all the same: that takes counts from keys that are in, which
+        may then be answered "definitely not". Remove only what was added.
+
+        Raises:
+            AbsentKeyError: a KeyError; *key* is definitely not in, and nothing was changed.
+            KeyTypeError, KeyValueError: not a key. ReadOnlyError, ClosedError.
+        """
+
+    def count_estimate(self, key: object, /) -> int:
+        """Return an upper bound of how often *key* was added and not removed: its least counter, 0 to 15.
+
+        15 stands for 15 or more. Too high with about the false-positive rate. Raises and costs as a look-up.
+        """
+
+    def _remove_hashes(self, hashes: ReadableBuffer) -> int:
+        """Count hashes out, in order; return how many are certainly absent now. AbsentKeyError says how many were removed
+        before the one that was absent."""
+
+    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
+        """Counters += those of *other*, at most 15 ("or"), or all zero ("clear"); then set the count."""
+
+    def _keys_by_estimate(self) -> int:
+        """Hook for subclasses: a count of the keys in the payload that is not too high."""
+
+@disjoint_base
+class BloomCore(ChangingCore):
+    """The probes of one Bloom filter over one payload."""
 
     keys_added: int
     """Adds that set a bit. Two keys with the same bits count once; so this is a lower bound on the distinct keys, too low by
     about the false-positive rate."""
-    _canary_hashes: tuple[tuple[int, int], ...]
-    """Hashes of the first 8 distinct keys that were added."""
-    _mutex: Any
 
     def _attach(
         self,
@@ -241,35 +408,6 @@ class BloomCore:
         Requires: layout, num_bits and num_probes as FORMAT.md allows them.
         """
 
-    def _watch(self, guard: Guard) -> None:
-        """Answer only while *guard* says that the payload is whole; else call _report_cut()."""
-
-    def _report_cut(self) -> None:
-        """Hook for subclasses: raise, as the payload is not what was mapped."""
-
-    def _take(self, other: BloomCore, payload: ReadableBuffer) -> bool:
-        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
-
-        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
-        nothing done: a batch of this very object is running, it is closed, or it can be added to.
-        """
-
-    def _detach(self) -> None:
-        """Stop answering. The payload is released now, or when the last running batch ends."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether no payload is attached."""
-
-    def __contains__(self, key: object, /) -> bool:
-        """Return False if *key* was definitely never added, True if it may have been.
-
-        Raises KeyTypeError, KeyValueError: not a key. ClosedError.
-        """
-
-    def might_contain(self, key: object, /) -> bool:
-        """Return False if *key* was definitely never added, True if it may have been: ``in`` by name."""
-
     def add(self, key: object, /) -> bool:
         """Add one key; return whether it was new (False: it was in, or is a false positive).
 
@@ -280,48 +418,48 @@ class BloomCore:
         Cost: about as a look-up in memory; in a file also one write of each changed 4 KiB page.
         """
 
-    def _add_hashes(self, hashes: ReadableBuffer) -> int:
-        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
-
-    def _contains_batch(self, batch: _Batch, maybe: WriteableBuffer) -> int:
-        """Write one byte 0 or 1 a key to *maybe*; return the number of keys."""
-
-    def _contains_hashes(self, hashes: ReadableBuffer, maybe: WriteableBuffer) -> None:
-        """The same for hashes."""
-
-    def _pages_of(self, hashes: ReadableBuffer) -> list[int]:
-        """Return the numbers of the 4 KiB pages that a look-up of these hashes reads, each once, ascending."""
-
     def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
         """Payload |= *other* ("or"), &= *other* ("and"), or all zero ("clear"); then set the count."""
 
-    def _check_writable(self) -> None:
-        """Raise ClosedError or ReadOnlyError unless keys can be added."""
-
-    def _let_go(self) -> None:
-        """Hook for subclasses: the payload is not used any more, so what holds it can be closed."""
-
-    def _publish(self) -> None:
-        """Write what has changed and is not yet in the file, with _publish_changes(). Hold the mutex.
-
-        If that raises, the pages are written by the next call, by whoever makes it.
-        """
-
-    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
-        """Hook for subclasses: write *runs*, (first, count) of changed 4 KiB pages, ascending, to the file."""
-
-    def _where(self) -> str:
-        """Hook for subclasses: name the filter in error messages."""
-
 @disjoint_base
-class FollowingCore(BloomCore):
-    """A BloomCore that looks now and then, on look-ups, whether another file has its path."""
+class FuseCore(FilterCore):
+    """The fingerprints of one fuse filter over one payload."""
 
-    def _is_due(self) -> bool:
-        """Return whether it is time to look; to the tick of the system's clock, up to 10 ms."""
+    def _attach(
+        self,
+        payload: ReadableBuffer,
+        arity: int,
+        fingerprint_bits: int,
+        segment_slots: int,
+        num_segments: int,
+        num_shards: int,
+        seed: int,
+        key_form: int,
+        *,
+        keys_added: int,
+    ) -> None:
+        """Start to answer from *payload*, whose shape FORMAT.md must allow. Raises ValueError if it is too short for it."""
 
-    def _rest(self, seconds: float) -> None:
-        """Look again after that time, not before."""
+def fuse_shard(
+    hashes: ReadableBuffer,
+    arity: int,
+    fingerprint_bits: int,
+    segment_slots: int,
+    num_segments: int,
+    num_shards: int,
+    max_seeds: int,
+    scratch: WriteableBuffer,
+) -> tuple[int, bytearray] | None:
+    """Construct the shard that these distinct hashes are all of, at most 2^24 - 1; sorted ones are the fastest.
 
-    def _look_at_path(self) -> None:
-        """Hook for subclasses: called before a look-up of one key when it is time."""
+    *scratch* is memory to work in, fuse_scratch_bytes() of it, with any contents, on a 4-byte boundary; a map in huge pages
+    is best.
+
+    Returns:
+        Its seed and its bytes; None if none of *max_seeds* seeds gives one. The same hashes in the same order give the same.
+
+    The GIL is released.
+    """
+
+def fuse_scratch_bytes(arity: int, segment_slots: int, num_segments: int) -> int:
+    """Return how much memory fuse_shard() needs to work in: 13 bytes a slot, 15 a key."""

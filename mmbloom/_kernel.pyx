@@ -6,8 +6,9 @@ not in C walks Python objects, which C may not know about here. mmbloom.referenc
 their specification; _kernel.pyi documents them.
 
 What may run without the GIL: anything that reads exported buffers, or immutable keys to which a piece holds references.
-The parts: _kernel_keys.pxi (keys and batches), _kernel_bloom.pxi (one filter), _kernel_partition.pxi (hashes by the million, for
-building), _kernel_guard.pxi (files that are cut); here are hashes and whole payloads.
+The parts: _kernel_keys.pxi (keys and batches), _kernel_guard.pxi (files that are cut), _kernel_filter.pxi (one filter of any
+kind), _kernel_bloom.pxi, _kernel_fuse.pxi and _kernel_counting.pxi (one filter of each kind), _kernel_partition.pxi (hashes by
+the million, for building); here are hashes and whole payloads.
 """
 
 cimport cython
@@ -18,7 +19,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport UINT32_MAX, UINT64_MAX
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
 from posix.time cimport clock_gettime, timespec
 
 import errno
@@ -26,7 +27,7 @@ import os
 import threading
 
 from mmbloom.errors import (
-    CapacityError, ClosedError, KeyTypeError, KeyValueError, MmbloomError, ReadOnlyError, SourceError)
+    AbsentKeyError, CapacityError, ClosedError, KeyTypeError, KeyValueError, MmbloomError, ReadOnlyError, SourceError)
 
 cdef extern from "Python.h":
     bint PyUnicode_Check(object text)
@@ -68,7 +69,10 @@ cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than gi
 
 include "_kernel_keys.pxi"
 include "_kernel_guard.pxi"
+include "_kernel_filter.pxi"
 include "_kernel_bloom.pxi"
+include "_kernel_fuse.pxi"
+include "_kernel_counting.pxi"
 include "_kernel_partition.pxi"
 
 
@@ -169,7 +173,7 @@ def probes(int layout, uint64_t num_bits, uint32_t num_probes, uint64_t hi, uint
     cdef mmb_bloom bloom
     cdef mmb_hash digest
     cdef uint64_t bits[MMB_MAX_PROBES]
-    most = {MMB_LINE: 16, MMB_PAGE: 32}.get(layout, MMB_MAX_PROBES)
+    most = {MMB_LINE: 16, MMB_PAGE: 32, MMB_NARROW: 16}.get(layout, MMB_MAX_PROBES)
     if num_probes > most:
         raise ValueError(f"num_probes is {num_probes}, at most {most}")
     bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes

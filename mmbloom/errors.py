@@ -75,6 +75,20 @@ class VersionError(FormatError):
     default_hint = "Upgrade mmbloom to a release that knows it, or build the file again"
 
 
+class WrongKindError(MmbloomError, ValueError):
+    """The file is sound, but a filter of another kind: mmbloom.open() opens it."""
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        super().__init__(path, expected, found)
+        self.path, self.expected, self.found = path, expected, found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: expected a filter of kind {self.expected}, found {self.found}. "
+            "mmbloom.open() opens filters of any kind."
+        )
+
+
 class LockHeldError(MmbloomError, RuntimeError):
     """Another handle is writing this file: wait until it is closed, or open read-only."""
 
@@ -117,6 +131,26 @@ class CapacityError(MmbloomError, ValueError):
         )
 
 
+class AbsentKeyError(MmbloomError, KeyError):
+    """The key to remove is definitely not in: it was never added, or is removed already.
+
+    *num_removed*: how many keys of the same call were removed before it; of it nothing was changed.
+    """
+
+    def __init__(self, where: str, num_removed: int) -> None:
+        super().__init__(where, num_removed)
+        self.where, self.num_removed = where, num_removed
+
+    def __str__(self) -> str:
+        before = ""
+        if self.num_removed:
+            before = f" The {self.num_removed} keys of this call that came before it are removed."
+        return (
+            f"{self.where}: the key to remove is definitely not in: it was never added, or is "
+            f"removed already.{before} Look keys up before, or catch AbsentKeyError."
+        )
+
+
 class IncompatibleError(MmbloomError, ValueError):
     """Two filters differ in a field that must be equal: build them with the same parameters."""
 
@@ -138,6 +172,20 @@ class NotInStoreError(MmbloomError, KeyError):
 
     def __str__(self) -> str:
         return f"{self.folder}: no {self.what} named {self.name!r}: list(store) has all names"
+
+
+class ConstructionError(MmbloomError, RuntimeError):
+    """No fuse filter of these keys was found: build it with another seed."""
+
+    def __init__(self, num_keys: int, num_seeds: int) -> None:
+        super().__init__(num_keys, num_seeds)
+        self.num_keys, self.num_seeds = num_keys, num_seeds
+
+    def __str__(self) -> str:
+        return (
+            f"none of {self.num_seeds} attempts gave a fuse filter of these {self.num_keys} keys, "
+            "which chance does not do: their hashes were chosen. Build it with another seed=."
+        )
 
 
 class SourceError(MmbloomError, ValueError):

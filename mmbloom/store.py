@@ -15,7 +15,7 @@ from mmbloom.files.generations import Generations, check_name, names_in
 from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.reading import Reading
-from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.opening import open_reading
 from mmbloom.filters.publishing import open_finished, write_copy, write_generation
 from mmbloom.filters.sealing import next_generation
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mmbloom.files.mapped import Mode
     from mmbloom.files.paths import FilePath
+    from mmbloom.filters.reloading import ReloadableHandle
 
     Progress = Callable[[int, int], object]
 
@@ -72,7 +73,7 @@ class Store:
         self._follow = follow
         names_in(self.folder)
 
-    def __getitem__(self, name: str) -> BloomFilter:
+    def __getitem__(self, name: str) -> ReloadableHandle:
         """Open the current generation of *name* read-only.
 
         Raises:
@@ -82,7 +83,7 @@ class Store:
         """
         path = self._generations(name).path
         try:
-            return BloomFilter._of_path(path, self._reading, self._follow)
+            return open_reading(path, self._reading, self._follow)
         except FileNotFoundError as exc:
             raise self._no_filter(name) from exc
 
@@ -195,7 +196,7 @@ class Store:
         return NotInStoreError(self.folder, name, "filter")
 
     def _check(self, path: str) -> None:
-        BloomFilter._of_path(path, self._reading).close()
+        open_reading(path, self._reading).close()
 
     def _number_current(self, files: Generations) -> int:
         """Return the number of the current generation, 0 if there is none."""

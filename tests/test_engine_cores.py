@@ -1,8 +1,8 @@
 """Two engines, one filter: the same adds give the same payload, answers, counts, runs and errors.
 
 The kernel has several paths to one answer: a key by itself or in a batch, with and without the GIL,
-from Python objects or from memory, `line` and `page` with AVX2 where the processor has it. They are
-all compared. The portable path of a processor that has AVX2 is compared in tests/kernel.
+from Python objects or from memory, all layouts but `classic` with AVX2 where the processor has it.
+They are all compared. The portable path of a processor that has AVX2 is compared in tests/kernel.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 kernel = pytest.importorskip("mmbloom._kernel", reason="no kernel was compiled here")
 
-CLASSIC, LINE, PAGE = 1, 2, 3
-MOST_PROBES = {CLASSIC: 64, LINE: 16, PAGE: 32}
-STEP = {CLASSIC: 1, LINE: 512, PAGE: 32768}
+CLASSIC, LINE, PAGE, NARROW = LAYOUTS = (1, 2, 3, 4)
+MOST_PROBES = {CLASSIC: 64, LINE: 16, PAGE: 32, NARROW: 16}
+STEP = {CLASSIC: 1, LINE: 512, PAGE: 32768, NARROW: 128}
 
 
 class Geometry(NamedTuple):
@@ -44,7 +44,7 @@ class Geometry(NamedTuple):
 @st.composite
 def geometries(draw: st.DrawFn) -> Geometry:
     """Draw small filters: a few lines, or a few pages."""
-    layout = draw(st.sampled_from([CLASSIC, LINE, PAGE]))
+    layout = draw(st.sampled_from(LAYOUTS))
     step = STEP[layout]
     num_bits = step * draw(st.integers(1, 5) | st.integers(1, max(6, 200_000 // step)))
     return Geometry(layout, num_bits, draw(st.integers(1, MOST_PROBES[layout])))
@@ -180,7 +180,7 @@ def test_a_batch_and_single_calls_give_the_same_answers(
     twins.answers(_random_keys(seed, num_keys), beside_a_thread)
 
 
-@pytest.mark.parametrize("layout", [CLASSIC, LINE, PAGE])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_answers_agree_for_every_number_of_probes(
     beside_a_thread: BesideAThread, layout: int
 ) -> None:
@@ -196,7 +196,7 @@ def test_answers_agree_for_every_number_of_probes(
         assert {True, False} == set(answers)
 
 
-@pytest.mark.parametrize("layout", [CLASSIC, LINE, PAGE])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("num_keys", [1, 63, 64, 65, 127, 128, 129, 500])
 def test_answers_agree_in_a_payload_larger_than_the_caches(
     beside_a_thread: BesideAThread, layout: int, num_keys: int
@@ -227,7 +227,7 @@ def test_what_was_added_is_found_by_every_path(
 
 
 @pytest.mark.parametrize("num_keys", [0, 1, 511, 512, 513, 1025])
-@pytest.mark.parametrize("layout", [CLASSIC, LINE, PAGE])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", ["bytes", "trimmed", "ucs4", "offsets", "lines", "missing field"])
 def test_every_kind_of_batch_gets_the_answers_of_its_hashes(
     kind: str, layout: int, num_keys: int
@@ -481,7 +481,7 @@ def test_a_core_takes_over_another_filter_whole(engine: Any) -> None:  # noqa: A
 def test_a_following_core_calls_its_hook_when_it_is_time(engine: Any) -> None:  # noqa: ANN401
     """Before the look-up of one key; not in between; and an error there is one of the look-up."""
 
-    class Following(engine.FollowingCore):  # type: ignore[misc]
+    class Following(engine.BloomCore):  # type: ignore[misc]
         seconds, calls = 0.0, 0
 
         def _look_at_path(self) -> None:
@@ -496,6 +496,8 @@ def test_a_following_core_calls_its_hook_when_it_is_time(engine: Any) -> None:  
         limit=None,
     )  # fmt: skip
     core.add("ada")
+    assert (core._is_due(), "ada" in core, core.calls) == (False, True, 0)  # nobody follows
+    core._rest(0)
     assert (core._is_due(), "ada" in core, core.calls) == (True, True, 1)
     assert (core.might_contain("bob"), core.calls) == (False, 2)
     core.seconds = 3600

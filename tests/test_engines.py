@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 kernel = pytest.importorskip("mmbloom._kernel", reason="no kernel was compiled here")
 
-CLASSIC, LINE, PAGE = 1, 2, 3
+CLASSIC, LINE, PAGE, NARROW = 1, 2, 3, 4
 RAW, HEX = 0, 1
 SEEDS = st.sampled_from([0, 1, 2**32 - 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
 WORDS = st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
@@ -406,7 +406,7 @@ BORDERS = [2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**32 + 2**20, 2**40, 2**53]
 def test_probes_agree_for_every_layout_k_and_size(data: st.DataObject, hi: int, lo: int) -> None:
     """From one probe to the most of the layout; sizes from 1 bit to 2^53, both sides of 2^32."""
     layout, step, most = data.draw(
-        st.sampled_from([(CLASSIC, 1, 64), (LINE, 512, 16), (PAGE, 32768, 32)])
+        st.sampled_from([(CLASSIC, 1, 64), (LINE, 512, 16), (PAGE, 32768, 32), (NARROW, 128, 16)])
     )
     sizes = st.sampled_from(BORDERS) | st.integers(1, 2**53) | st.integers(1, 100000)
     num_bits = -(-data.draw(sizes) // step) * step
@@ -419,7 +419,7 @@ def test_probes_agree_for_every_layout_k_and_size(data: st.DataObject, hi: int, 
         assert shorter == longest[:num_probes]
 
 
-@pytest.mark.parametrize(("layout", "most"), [(CLASSIC, 64), (LINE, 16), (PAGE, 32)])
+@pytest.mark.parametrize(("layout", "most"), [(CLASSIC, 64), (LINE, 16), (PAGE, 32), (NARROW, 16)])
 @pytest.mark.parametrize("too_many", [1, 1000, 2**31])
 def test_more_probes_than_the_layout_has_are_refused(layout: int, most: int, too_many: int) -> None:
     """The kernel's tables end there."""

@@ -10,9 +10,11 @@ import pytest
 import mmbloom
 from mmbloom import errors
 from mmbloom.errors import (
+    AbsentKeyError,
     CapacityError,
     ChecksumError,
     ClosedError,
+    ConstructionError,
     FormatError,
     IncompatibleError,
     KeyTypeError,
@@ -29,6 +31,7 @@ from mmbloom.errors import (
     SpillError,
     TruncatedError,
     VersionError,
+    WrongKindError,
 )
 
 # One of each, its standard parents, and words that its message must have.
@@ -41,12 +44,15 @@ SAMPLES = [
     (TruncatedError("a.mmb", "file_bytes", 128, 4168, 9), ValueError, "a.mmb 4168 9 Copy"),
     (ChecksumError("a.mmb", "payload", 4096, "1", "2", "MiB 0"), ValueError, "a.mmb MiB"),
     (VersionError("a.mmb", "format_version", 8, 1, 2), ValueError, "a.mmb 1 2 Upgrade"),
+    (WrongKindError("a.mmb", "bloom", "fuse"), ValueError, "a.mmb bloom fuse open()"),
     (LockHeldError("a.mmb", "a.mmb.lock"), RuntimeError, "a.mmb a.mmb.lock Wait"),
     (ReadOnlyError("a.mmb is open read-only"), ValueError, "read-only"),
     (ClosedError("a.mmb is closed"), ValueError, "closed"),
     (CapacityError("a.mmb", 10, 4), ValueError, "a.mmb 10 4 overfill"),
+    (AbsentKeyError("a.mmb", 4), KeyError, "a.mmb 4 definitely"),
     (IncompatibleError("seed", 1, 2), ValueError, "seed 1 2 Neither"),
     (NotInStoreError("/srv", "breach", "filter"), KeyError, "/srv 'breach' list(store)"),
+    (ConstructionError(400, 64), RuntimeError, "400 64 seed"),
     (SourceError("list.txt: binary"), ValueError, "list.txt"),
     (SpillError("/spill", "it was cut short"), RuntimeError, "/spill short again"),
     (MemoryBudgetError(32, 64, "9 jobs"), MemoryError, "32 64 jobs memory"),

@@ -57,7 +57,7 @@ def make_bases(folder: Path) -> list[Base]:
     bases = []
     for layout in LAYOUT_RULES:
         for key_form in ("raw", "hex"):
-            for state in ("sealed", "writable"):
+            for state in ("sealed",) if layout in _SEALED_ONLY else ("sealed", "writable"):
                 name = f"{layout}-{key_form}-{state}"
                 bases.append(_make(folder / f"{name}.mmb", layout, key_form, state, 60))
     bases.append(_make(folder / "long.mmb", "line", "raw", "sealed", 60, capacity=900_000))
@@ -77,11 +77,47 @@ def _make(  # noqa: PLR0913, PLR0917 - a row of the table of bases
         "key_form": key_form,
         "metadata": {"name": path.name},
     }
-    with mmbloom.BloomFilter.create(path, **parameters) as made:
-        made.update(texts)
-        if state == "sealed":
-            made.seal()
+    _KIND_MAKERS.get(layout, _make_bloom)(path, texts, state == "sealed", parameters)
     return Base(path.name, path.read_bytes(), tuple(texts))
+
+
+def _make_bloom(path: Path, texts: list[str], sealed: bool, given: dict[str, Any]) -> None:  # noqa: FBT001 - a row of a table
+    _fill(mmbloom.BloomFilter.create(path, **given), texts, sealed=sealed)
+
+
+def _make_counting(path: Path, texts: list[str], sealed: bool, given: dict[str, Any]) -> None:  # noqa: FBT001 - as above
+    del given["layout"]
+    _fill(mmbloom.CountingBloomFilter.create(path, **given), texts, sealed=sealed)
+
+
+def _make_narrow(path: Path, texts: list[str], _sealed: bool, given: dict[str, Any]) -> None:  # noqa: FBT001 - as above
+    del given["layout"]
+    with mmbloom.CountingBloomFilter.in_memory(**given) as counted:
+        counted.update(texts)
+        counted.to_bloom(path).close()
+
+
+def _make_fuse(path: Path, texts: list[str], _sealed: bool, given: dict[str, Any]) -> None:  # noqa: FBT001 - as above
+    del given["capacity"]
+    mmbloom.build(path, texts, kind="fuse", **given).close()
+
+
+def _fill(
+    made: mmbloom.BloomFilter | mmbloom.CountingBloomFilter, texts: list[str], *, sealed: bool
+) -> None:
+    with made:
+        made.update(texts)
+        if sealed:
+            made.seal()
+
+
+_SEALED_ONLY = ("narrow", "fuse3", "fuse4")
+_KIND_MAKERS: dict[str, Callable[[Path, list[str], bool, dict[str, Any]], None]] = {
+    "counters": _make_counting,
+    "narrow": _make_narrow,
+    "fuse3": _make_fuse,
+    "fuse4": _make_fuse,
+}
 
 
 # ---- one fault in a header page ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* A reader of filter files around the kernel alone: for machines where nothing but C runs, an emulated one for instance.
+/* A reader of Bloom filter files around the kernel alone: for machines where nothing but C runs, an emulated one for instance.
 
        golden_reader FILE < KEYS      prints 0 or 1 for each line of KEYS
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bloom.h"
 #include "hash.h"
 #include "pipeline.h"
 
@@ -83,6 +84,7 @@ static void check_header(const uint8_t *page, size_t num_bytes, mmb_bloom *bloom
     memcpy(checked + 512, page + 1536, 2552);
     require(mmb_checksum64(checked, sizeof checked) == number(page + 4088, 8), "header_checksum");
     require(number(page + 8, 2) == 1 && number(page + 16, 8) == 0, "format_version");
+    require(number(page + 10, 2) == 1, "kind");
     bloom->layout = (mmb_layout)number(page + 36, 2);
     bloom->num_probes = (uint32_t)number(page + 44, 4);
     bloom->num_bits = number(page + 56, 8);
@@ -127,12 +129,13 @@ int main(int argc, char **argv)
     uint8_t *const file = read_all(fopen(argv[1], "rb"), &file_bytes);
     uint8_t *const keys = read_all(stdin, &key_bytes);
     uint8_t *const maybe = calloc(key_bytes + 1, 1);
+    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, MMB_MAX_PROBES};
     mmb_source source = {.layout = MMB_LINES, .data = keys, .data_bytes = key_bytes};
 
     require(maybe != NULL, "memory");
     check_header(file, file_bytes, &bloom, &keying);
     check_payload(file, choose_slot(file), &bloom);
-    require(mmb_contains_source(&bloom, file + 4096, &keying, &source, maybe, key_bytes + 1, &count) == MMB_OK, "key");
+    require(mmb_contains_source(&lookup, file + 4096, &keying, &source, maybe, key_bytes + 1, &count) == MMB_OK, "key");
     for (size_t i = 0; i < count; i++) {
         puts(maybe[i] ? "1" : "0");
     }

@@ -33,17 +33,22 @@ _WORTH_DROPPING = 0.5  # share of repetitions from which sorting in memory is be
 
 
 class Counted(NamedTuple):
-    """The distinct keys: how many, the sum of their hashes mod 2^128, and the canaries."""
+    """The distinct keys: how many each partition has, the sum of all hashes mod 2^128, canaries."""
 
-    num_keys: int
+    counts: list[int]
     key_set: int
     canaries: tuple[tuple[int, int], ...]
+
+    @property
+    def num_keys(self) -> int:
+        """How many there are in all."""
+        return sum(self.counts)
 
 
 class _Some(NamedTuple):
     """The same of some partitions, with their first hashes, from which canaries are chosen."""
 
-    num_keys: int
+    counts: list[int]
     hash_sum: int
     first: bytes
 
@@ -58,6 +63,8 @@ class _Buffers(NamedTuple):
 class _Origin(Protocol):
     """Where the hashes of a partition come from."""
 
+    memory_bytes: int  # that they take
+
     def most_hashes(self) -> int:
         """Return how many the largest partition has, with repetitions."""
 
@@ -71,8 +78,8 @@ class _Origin(Protocol):
 class _InMemory:
     """Partitions that fit in memory."""
 
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
+    def __init__(self, partitions: Partitions, memory_bytes: int) -> None:
+        self._partitions, self.memory_bytes = partitions, memory_bytes
 
     def most_hashes(self) -> int:
         return max(map(self._partitions.count, range(NUM_PARTITIONS)))
@@ -86,6 +93,8 @@ class _InMemory:
 
 class _Spilled:
     """Partitions in the runs of a spill file."""
+
+    memory_bytes = 0
 
     def __init__(self, runs: RunReader) -> None:
         self._runs = runs
@@ -138,9 +147,9 @@ def drop_repetitions(store: HashStore, crew: Crew) -> None:
     A list that repeats its keys often needs no spill file then.
     """
     partitions = store.partitions
-    loader = Loader(_InMemory(partitions), store.memory_bytes, store.spare_bytes, crew)
+    loader = Loader(_InMemory(partitions, 0), store.memory_bytes, store.spare_bytes, crew)
     before = sum(map(partitions.count, range(_COUNTED_AT_ONCE)))
-    if loader.count_some(0).num_keys <= before * (1 - _WORTH_DROPPING):
+    if sum(loader.count_some(0).counts) <= before * (1 - _WORTH_DROPPING):
         for _ in crew.do(partial(loader.compact, partitions, i) for i in range(NUM_PARTITIONS)):
             pass
 
@@ -164,12 +173,23 @@ class Loader:
         self._lanes = list(range(crew.jobs))
 
     @classmethod
-    def of_store(cls, store: HashStore, crew: Crew) -> Self:
-        """Take over what *store* holds; a store that has spilled must have spilled all."""
+    def of_store(cls, store: HashStore, crew: Crew, reserved_bytes: int = 0) -> Self:
+        """Take over what *store* holds; a store that has spilled must have spilled all.
+
+        *reserved_bytes* of its memory are for others then.
+        """
         if store.spill is None:
-            return cls(_InMemory(store.partitions), store.memory_bytes, store.spare_bytes, crew)
-        origin = _Spilled(RunReader(store.spill, store.runs))
-        return cls(origin, store.memory_bytes, store.release_memory(), crew)
+            origin = _InMemory(store.partitions, store.used_bytes)
+            return cls(origin, store.memory_bytes, store.spare_bytes, crew)
+        runs = _Spilled(RunReader(store.spill, store.runs))
+        spare_bytes = max(0, store.release_memory() - reserved_bytes)
+        return cls(runs, store.memory_bytes, spare_bytes, crew)
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that hashes and buffers take."""
+        buffers = sum(2 * len(each.hashes) for each in self._buffers)
+        return self._origin.memory_bytes + buffers
 
     def raw(self, partition: int) -> Iterator[memoryview]:
         """Yield the hashes of a partition, with repetitions, by parts; each until the next.
@@ -196,26 +216,25 @@ class Loader:
 
     def count(self, tell: Callable[[int, int], object]) -> Counted:
         """Count the distinct hashes. *tell* is called with (partitions done, partitions in all)."""
-        num_keys = key_set = done = 0
+        key_set, counts = 0, list[int]()
         first: list[bytes] = []
         groups = range(0, NUM_PARTITIONS, _COUNTED_AT_ONCE)
         for some in self._crew.do(partial(self.count_some, group) for group in groups):
-            num_keys += some.num_keys
+            counts += some.counts
             key_set = (key_set + some.hash_sum) % (1 << 128)
             first.append(some.first)
-            done += _COUNTED_AT_ONCE
-            tell(done, NUM_PARTITIONS)
-        return Counted(num_keys, key_set, _spread(b"".join(first)))
+            tell(len(counts), NUM_PARTITIONS)
+        return Counted(counts, key_set, _spread(b"".join(first)))
 
     def count_some(self, first: int) -> _Some:
         """Count the distinct hashes of neighbouring partitions, from number *first* on."""
-        num_keys, hash_sum, firsts = 0, 0, []
+        counts, hash_sum, firsts = [], 0, []
         for partition in range(first, first + _COUNTED_AT_ONCE):
             with self.distinct(partition) as hashes:
-                num_keys += len(hashes) // HASH.size
+                counts.append(len(hashes) // HASH.size)
                 hash_sum += sum_hashes(hashes)
                 firsts.append(bytes(hashes[: MAX_CANARIES * HASH.size]))
-        return _Some(num_keys, hash_sum, b"".join(firsts))
+        return _Some(counts, hash_sum, b"".join(firsts))
 
     def compact(self, partitions: Partitions, partition: int) -> None:
         """Drop the repetitions of a partition where it is, in memory."""

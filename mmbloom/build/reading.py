@@ -11,7 +11,7 @@ from mmbloom.build.loading import drop_repetitions
 from mmbloom.build.sources import KeyList
 from mmbloom.build.store import Keying
 from mmbloom.errors import KeyValueError, NoSpaceError, SourceError
-from mmbloom.format.fields import HASH
+from mmbloom.format.fields import HASH, KIND_FUSE
 from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
@@ -90,17 +90,20 @@ class Reading:
         if not is_complete:
             self._read_on(header, nulls)
         if not self.keys_read:
-            if self._bad.num_bad:
-                what = (
-                    f"none of the {self._bad.num_bad} lines is a key: {'; '.join(self._bad.first)}"
-                )
-                raise SourceError(f"no keys: {what}")
-            hint = "A filter without keys is made with BloomFilter.create()"
-            raise SourceError(f"no keys: the list is empty. {hint}")
+            self._take_for_empty(header)
         if self.is_direct:
             self._make_room()
         elif self._store.spill is not None or self._checkpoint is not None:
             self._spill(is_last=True)
+
+    def _take_for_empty(self, header: Header) -> None:
+        """Raise SourceError, unless a filter without keys can be meant."""
+        if self._bad.num_bad:
+            what = f"none of the {self._bad.num_bad} lines is a key: {'; '.join(self._bad.first)}"
+            raise SourceError(f"no keys: {what}")
+        if header.kind != KIND_FUSE:  # that is made no other way
+            hint = "A filter without keys is made with BloomFilter.create()"
+            raise SourceError(f"no keys: the list is empty. {hint}")
 
     def _read_on(self, header: Header, nulls: Nulls) -> None:
         skip_bad = self._bad.policy != "raise"

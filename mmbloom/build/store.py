@@ -90,6 +90,12 @@ class HashStore:
         return sum(map(self.partitions.count, range(NUM_PARTITIONS)))
 
     @property
+    def used_bytes(self) -> int:
+        """Memory that the hashes take, in chunks. No task may run."""
+        chunks = self._arena_bytes // CHUNK_BYTES - self.partitions.chunks_left
+        return chunks * CHUNK_BYTES
+
+    @property
     def spilled_bytes(self) -> int:
         """What is in the spill file."""
         return 0 if self.spill is None else self.spill.num_bytes

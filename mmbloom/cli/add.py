@@ -8,6 +8,7 @@ from mmbloom.cli import output
 from mmbloom.cli.failures import (
     CommandError,
     hibp_is_an_option,
+    other_kind,
     refuse_hibp_of_text,
     show_bad_lines,
 )
@@ -88,18 +89,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(arguments: argparse.Namespace) -> BloomFilter:
     """Open the file: for writing, unless nothing is to be written."""
-    import mmbloom
+    from mmbloom import BloomFilter, WrongKindError
 
     try:
-        if not arguments.dry_run:
-            return mmbloom.open_writable(arguments.filter)
-        found = mmbloom.open(arguments.filter, advice="normal")
-    except mmbloom.ReadOnlyError as exc:
-        raise _sealed(arguments.filter) from exc
+        found = BloomFilter.open(arguments.filter, advice="normal")
+    except WrongKindError as exc:
+        raise other_kind(arguments.filter, exc.found, "add") from exc
     if found.sealed:
         found.close()
         raise _sealed(arguments.filter)
-    return found
+    if arguments.dry_run:
+        return found
+    found.close()
+    return BloomFilter.open_writable(arguments.filter)
 
 
 def _sealed(path: str) -> CommandError:

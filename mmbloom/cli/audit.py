@@ -20,8 +20,9 @@ from mmbloom.cli.progress import progress
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import AuditReport, BloomFilter
+    from mmbloom import AuditReport
     from mmbloom.cli.progress import Report
+    from mmbloom.filters.handle import FilterHandle
 
 DESCRIPTION = """\
 Measure the false-positive rate of a filter with keys that are no members: the
@@ -72,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look the keys up and print the figures; return 0 if the target is not refuted."""
-    from mmbloom import BloomFilter
+    from mmbloom import open as open_filter
 
     resolve_hibp(arguments)
     if (arguments.negatives is None) == (arguments.num_keys is None):
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.num_keys is not None and has_list_options(arguments):
         raise UsageError("--random needs no options for lists: leave them out")
     with (
-        BloomFilter.open(arguments.filter) as audited,
+        open_filter(arguments.filter) as audited,
         progress(quiet=arguments.quiet) as show,
     ):
         refuse_hibp_of_text(arguments, audited.key_form)
@@ -97,7 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def _audit_random(audited: BloomFilter, arguments: argparse.Namespace, show: Report) -> AuditReport:
+def _audit_random(
+    audited: FilterHandle, arguments: argparse.Namespace, show: Report
+) -> AuditReport:
     import mmbloom
 
     total = arguments.num_keys
@@ -110,7 +113,7 @@ def _audit_random(audited: BloomFilter, arguments: argparse.Namespace, show: Rep
     )
 
 
-def _audit_list(audited: BloomFilter, arguments: argparse.Namespace, show: Report) -> AuditReport:
+def _audit_list(audited: FilterHandle, arguments: argparse.Namespace, show: Report) -> AuditReport:
     import mmbloom
 
     arguments.key_form = audited.key_form  # whoever opens lists notes what looks wrong for it

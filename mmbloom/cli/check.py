@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from mmbloom import BloomFilter
+    from mmbloom.filters.handle import FilterHandle
     from mmbloom.keys.lines import Lines
     from mmbloom.keys.records import Records
 
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look up every key; return 0 if a key was selected."""
-    from mmbloom import BloomFilter
+    from mmbloom import open as open_filter
 
     resolve_hibp(arguments)
     if arguments.keys and (arguments.list or has_list_options(arguments)):
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             "KEY is empty: is a variable of the shell unset? A list can hold the empty key, as a "
             "field: printf ',\\n' | mmbloom check FILE --delimiter ,"
         )
-    with BloomFilter.open(arguments.filter) as found:
+    with open_filter(arguments.filter) as found:
         refuse_hibp_of_text(arguments, found.key_form)
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
         if arguments.json and not arguments.quiet:
@@ -116,7 +116,7 @@ def _prints_keys(arguments: argparse.Namespace) -> bool:
     return not (arguments.count or arguments.quiet or arguments.json)
 
 
-def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
+def _check_keys(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     """Look up the keys of the command line, as the bytes that were typed."""
     from mmbloom import KeyValueError
 
@@ -140,7 +140,7 @@ def _check_keys(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
     return _Tally(len(arguments.keys), selected, maybe_keys)
 
 
-def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
+def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     """Look up the lines of a list, a block at a time."""
     if arguments.list is None and os.isatty(0) and sys.stderr.isatty():
         streams.complain("keys, one a line; Ctrl-D ends:")
@@ -161,7 +161,7 @@ def _check_list(found: BloomFilter, arguments: argparse.Namespace) -> _Tally:
     return _Tally(num_keys, num_selected)
 
 
-def _answers(found: BloomFilter, lines: Lines | Records) -> tuple[bytearray | memoryview, int]:
+def _answers(found: FilterHandle, lines: Lines | Records) -> tuple[bytearray | memoryview, int]:
     """Return one byte a key, 1 for maybe, and how many are."""
     if len(lines.data) <= _FEW_BYTES:
         few = bytearray(len(lines.batch))

@@ -64,6 +64,17 @@ def refuse_hibp_of_text(arguments: argparse.Namespace, key_form: str) -> None:
         )
 
 
+def other_kind(path: str, kind: str, command: str) -> CommandError:
+    """Return the error of a *command* for Bloom filters that is given another kind."""
+    ways = {
+        "fuse": "which never changes. Build it again from all lists, or build a filter of the new "
+        "keys and ask both with mmbloom.FilterStack",
+        "counting": "which counts how often a key was added. Open it in Python with "
+        "mmbloom.open_writable(), then update() it, or unite it with |=",
+    }
+    return CommandError(f"{path}: 'mmbloom {command}' cannot take a {kind} filter, {ways[kind]}")
+
+
 @contextmanager
 def hibp_is_an_option(arguments: argparse.Namespace) -> Iterator[None]:
     """Let the refusal of a key that is not hexadecimal tell what a list of HASH:count needs."""

@@ -39,11 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the facts."""
-    from mmbloom import BloomFilter
+    from mmbloom import BloomFilter, CountingBloomFilter
+    from mmbloom import open as open_filter
 
-    with BloomFilter.open(arguments.filter, advice="normal") as found:
+    with open_filter(arguments.filter, advice="normal") as found:
         facts = found.info()
-        keys = _keys_text(facts, found.approx_count() if facts["writer_open"] else 0)
+        estimate = facts["keys_added"]
+        if facts["writer_open"] and isinstance(found, BloomFilter | CountingBloomFilter):
+            estimate = found.approx_count()
+        keys = _keys_text(facts, estimate)
         if arguments.json:
             output.print_json(facts | {"fill_by_region": found.fill_by_region(_COLUMNS)})
             return 0
@@ -58,13 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _keys_text(facts: dict[str, Any], estimate: int) -> str:
     """Return how many keys there are; the count in the file is behind while it is written."""
     count = output.count_text
-    room = count(facts["capacity"]) + (", more are let in" if facts["overfill"] else "")
+    room = count(facts["capacity"]) + (", more are let in" if facts.get("overfill") else "")
     if facts["writer_open"]:
         stored = f"{count(facts['keys_added'])} at its last flush"
         return f"about {count(estimate)} of {room} (a writer has it open, or died; {stored})"
     keys = count(facts["keys_added"])
     if facts["keys_exact"]:
         return f"{keys} distinct, of {room}"
+    if facts["kind"] == "counting":
+        return f"{keys} as far as the counters tell, of {room}"
     if facts["state"] == "writable":
         return f"{keys} that set a bit, of {room}"
     return f"about {keys}, of {room}"  # as before, or those of a union, which are estimated
@@ -74,6 +80,12 @@ def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
     count, rate = output.count_text, output.rate_text
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
+    if facts["kind"] == "counting":
+        full = count(facts["num_saturated"])
+        layout += f", {count(facts['num_counters'])} counters of 4 bits, {full} at their end"
+    if facts["kind"] == "fuse":
+        layout += f", fingerprints of {count(facts['fingerprint_bits'], 'bit')}"
+        layout += f" in {count(facts['num_shards'], 'shard')}"
     metadata = [f"{name}: {_value_text(value)}" for name, value in facts["metadata"].items()]
     return [
         ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}, {facts['state']}"),
@@ -105,6 +117,8 @@ def _fill_rows(
     least, most = f"{100 * lowest:.1f} %", f"{100 * max(shares):.1f} %"
     part = output.size_text(facts["payload_bytes"] / len(shares))
     rows.append(("", f"      stretches of {part}: {least} to {most} set"))
+    if facts["kind"] == "fuse":  # at both ends of a shard fewer keys have a slot: no hole
+        return rows
     keys_in_stretch = facts["bits_set"] / facts["num_probes"] / len(shares)
     if lowest < facts["fill_ratio"] / 2 and keys_in_stretch >= _FEWEST_KEYS_TO_JUDGE:
         offset = facts["payload_bytes"] * shares.index(lowest) // len(shares)

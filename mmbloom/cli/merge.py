@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
-from mmbloom.cli.failures import CommandError, force_is_an_option
+from mmbloom.cli.failures import CommandError, force_is_an_option, other_kind
 from mmbloom.cli.options import UsageError, check_output
 from mmbloom.cli.progress import progress
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Unite the files, or count their keys."""
-    from mmbloom import IncompatibleError
+    from mmbloom import IncompatibleError, WrongKindError
 
     if arguments.count_only:
         if arguments.output is not None or arguments.force:
@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     except IncompatibleError as exc:
         message = f"the files differ in {exc.field}: {exc.left}, {exc.right}"
         raise CommandError(f"{message}. {_BUILD_ALIKE}") from exc
+    except WrongKindError as exc:
+        raise other_kind(exc.path, exc.found, "merge") from exc
 
 
 def _count(arguments: argparse.Namespace) -> int:

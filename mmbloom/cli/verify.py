@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify(path: str, *, quiet: bool) -> int:
-    from mmbloom import BloomFilter
+    from mmbloom import open as open_filter
 
     with (
-        BloomFilter.open(path, advice="normal") as found,
+        open_filter(path, advice="normal") as found,
         progress(quiet=quiet) as report,
     ):
         return found.verify(progress=lambda done, total: report("verify", done, total))

@@ -229,9 +229,10 @@ class MappedFile:
         file_map = self._open_map()
         try:
             num_bytes = file_map.size()
-        except ValueError:  # another thread has closed the file just now
+        except (ValueError, OSError):  # another thread has closed the file just now
             self._open_map()
             raise
+        self._open_map()  # if it has, the descriptor may be that of another file by now
         check_length(num_bytes, self.path, self.header)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from mmbloom.keys.pieces import PIECE_KEYS, Piece
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmbloom.filters.bloom import BloomFilter
+    from mmbloom.filters.handle import FilterHandle
     from mmbloom.keys.pieces import Nulls
 
 _RANDOM_KEY_BYTES = 16  # a random key is a member with chance n / 2^128
@@ -40,7 +40,7 @@ class AuditReport(NamedTuple):
         high: upper end.
         confidence: chance that such an interval holds the rate.
         target: the rate that the filter was made for.
-        expected: the rate that its set bits give, expected_fpr().
+        expected: the rate that its bytes give, expected_fpr().
     """
 
     looked_up: int
@@ -113,7 +113,7 @@ class RandomKeys:
 
 
 def audit(
-    audited: BloomFilter,
+    audited: FilterHandle,
     negatives: object,
     *,
     confidence: float = 0.95,
@@ -126,7 +126,7 @@ def audit(
     new, and the interval takes the answers as independent.
 
     Args:
-        audited: the filter.
+        audited: the filter, of any kind.
         negatives: keys that were never added, as for contains_many(), or RandomKeys.
         confidence: of the interval, 0 < confidence < 1.
         nulls: as for contains_many(); skipped ones are no keys.
@@ -193,7 +193,7 @@ def _sigmas_of(confidence: float) -> float:
     return NormalDist().inv_cdf(upper)
 
 
-def _count_maybes(audited: BloomFilter, hashes: memoryview) -> int:
+def _count_maybes(audited: FilterHandle, hashes: memoryview) -> int:
     """Return how many of the hashes may be in."""
     answers = bytearray(min(_LOOKED_UP_AT_ONCE, len(hashes) // HASH.size))
     maybes = 0

@@ -10,13 +10,13 @@ from mmbloom.filters import measure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmbloom.filters.facts import FilterFacts
+    from mmbloom.filters.adding import AddingHandle
 
 # What must be equal for two filters to answer alike, in the order in which a difference is named.
 IDENTITY = ("layout", "num_bits", "num_probes", "seed", "key_form")
 
 
-def check_compatible(left: FilterFacts, right: FilterFacts) -> None:
+def check_compatible(left: AddingHandle, right: AddingHandle) -> None:
     """Raise IncompatibleError for the first field in which the two filters differ."""
     for field in IDENTITY:
         mine, its = getattr(left, field), getattr(right, field)
@@ -24,12 +24,12 @@ def check_compatible(left: FilterFacts, right: FilterFacts) -> None:
             raise IncompatibleError(field, mine, its)
 
 
-def same_identity(left: FilterFacts, right: FilterFacts) -> bool:
+def same_identity(left: AddingHandle, right: AddingHandle) -> bool:
     """Return whether the two filters answer alike for every key once their payloads are equal."""
     return all(getattr(left, field) == getattr(right, field) for field in IDENTITY)
 
 
-def keys_of_union(left: FilterFacts, right: FilterFacts, union: memoryview) -> int:
+def keys_of_union(left: AddingHandle, right: AddingHandle, union: memoryview) -> int:
     """Return how many keys the payload *union* of both holds, as far as that can be told.
 
     What *right* adds is estimated from the bits it adds, and bounded by what the two counted. More
@@ -46,7 +46,9 @@ def keys_of_union(left: FilterFacts, right: FilterFacts, union: memoryview) -> i
     return bounded_count(left, counts, counts[0] + after - before, after)
 
 
-def bounded_count(filter_: FilterFacts, counts: Sequence[int], keys: float, estimate: float) -> int:
+def bounded_count(
+    filter_: AddingHandle, counts: Sequence[int], keys: float, estimate: float
+) -> int:
     """Return how many keys a union has, as an integer that can be true.
 
     Args:
@@ -65,7 +67,7 @@ def bounded_count(filter_: FilterFacts, counts: Sequence[int], keys: float, esti
     return count
 
 
-def keys_of_intersection(left: FilterFacts, right: FilterFacts, common: memoryview) -> int:
+def keys_of_intersection(left: AddingHandle, right: AddingHandle, common: memoryview) -> int:
     """Return how many keys set the payload *common*, the bits of both: as many as could be common.
 
     The share of the keys of *left* that its bits speak for. Cost: two passes over the payload.

@@ -37,7 +37,8 @@ def estimate_keys(geometry: Geometry, set_bits: Sequence[int]) -> float:
 
     Args:
         geometry: of the payload.
-        set_bits: (all,), or for `page` (in lower halves, in upper halves).
+        set_bits: (all,), or for `page` (in lower halves, in upper halves); for `counters` those
+            that are not zero.
 
     Returns:
         0.0 for an empty payload, else at least 1.0.
@@ -46,6 +47,7 @@ def estimate_keys(geometry: Geometry, set_bits: Sequence[int]) -> float:
         return 0.0
     if geometry.num_bits == 1:
         return 1.0  # every key sets the only bit
+    geometry = geometry.flat
     k = geometry.num_probes
     line_bits, num_lines, probes = geometry.block_bits, geometry.num_blocks, [k]
     if geometry.layout == "page":
@@ -73,16 +75,16 @@ def _solve(rates: Sequence[float], total: float) -> float:
     return n
 
 
-def power_table(num_probes: int) -> list[float]:
-    """Return (x/512)^num_probes for x = 0..512: the chance that all probes of a line hit.
+def power_table(num_probes: int, line_bits: int = LINE_BITS) -> list[float]:
+    """Return (x/line_bits)^num_probes for x = 0..line_bits: the chance that a line's probes hit.
 
     By repeated multiplication, so that engines and machines agree in every bit of the sums.
     """
     table = []
-    for set_bits in range(LINE_BITS + 1):
+    for set_bits in range(line_bits + 1):
         power = 1.0
         for _ in range(num_probes):
-            power *= set_bits / LINE_BITS
+            power *= set_bits / line_bits
         table.append(power)
     return table
 
@@ -94,17 +96,19 @@ def fpr_from_line_histogram(geometry: Geometry, histogram: Sequence[int]) -> flo
     up to 72 % above (mean fill)^k, which is right for `classic` alone.
 
     Args:
-        geometry: of the payload; `line` or `classic`.
-        histogram: int[513], how many 64-byte lines have x bits set, x = 0..512.
+        geometry: of the payload; any but `page`.
+        histogram: int[513], how many 64-byte lines have x bits set, x = 0..512; for `narrow` and
+            `counters` int[129], how many lines of 128 places have x of them set.
 
     Raises:
         ParameterError: `page`, whose fpr depends on which lines share a page.
     """
     if geometry.layout == "page":
         hint = "for page, average over pages the product of its halves' mean powers"
-        raise ParameterError("layout", "line or classic", geometry.layout, hint)
+        raise ParameterError("layout", "any but page", geometry.layout, hint)
+    geometry = geometry.flat
     if geometry.layout == "classic":
         set_bits = sum(x * num_lines for x, num_lines in enumerate(histogram))
         return math.pow(set_bits / geometry.num_bits, geometry.num_probes)
-    hits = power_table(geometry.num_probes)
+    hits = power_table(geometry.num_probes, geometry.block_bits)
     return math.fsum(map(operator.mul, histogram, hits)) / geometry.num_blocks

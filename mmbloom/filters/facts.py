@@ -1,20 +1,17 @@
-"""What a Bloom filter says of itself: parameters, counts, rates, and whether its bytes are sound.
+"""What a filter of any kind says of itself: parameters, counts, and whether its bytes are sound.
 
-Reads the header, the status and the payload; changes nothing. BloomFilter inherits from it and adds
-keys, sets and files.
+Reads the header, the status and the payload; changes nothing. A kind adds what only it can tell.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from mmbloom.engine import ENGINE, BloomCore, popcount
+from mmbloom.engine import ENGINE, FilterCore, popcount
 from mmbloom.errors import ClosedError, FormatError
 from mmbloom.files.mapped import MappedFile
-from mmbloom.filters import forecasts, measure
-from mmbloom.filters.sizing import Geometry, check_capacity
 from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
 
@@ -30,8 +27,11 @@ if TYPE_CHECKING:
 LINE_BYTES = 64
 
 
-class FilterFacts(BloomCore):
-    """The read-only side of BloomFilter; see there."""
+class FilterFacts(FilterCore):
+    """What all kinds tell; see BloomFilter and FuseFilter."""
+
+    kind: ClassVar[str]  # as ``info`` and errors name it
+    place_bits: ClassVar[int] = 1  # bits of the payload that a place takes: it is set, or it is not
 
     _header: Header
     _status: Status
@@ -39,12 +39,6 @@ class FilterFacts(BloomCore):
     _payload: memoryview
 
     # -- parameters --------------------------------------------------------------------------------
-
-    @property
-    def geometry(self) -> Geometry:
-        """Layout, num_bits and num_probes together, with the sizes that follow from them."""
-        header = self._header
-        return Geometry(header.layout_name, header.num_bits, header.num_probes)
 
     @property
     def path(self) -> str | None:
@@ -66,17 +60,17 @@ class FilterFacts(BloomCore):
 
     @property
     def layout(self) -> str:
-        """One of "classic", "line", "page"."""
+        """Where a key's probes lie; FORMAT.md has the list."""
         return self._header.layout_name
 
     @property
     def num_bits(self) -> int:
-        """Size of the payload in bits (m)."""
+        """Size of the filter in bits (m)."""
         return self._header.num_bits
 
     @property
     def num_probes(self) -> int:
-        """Bits read or set for each key (k)."""
+        """Places of the payload read for each key (k)."""
         return self._header.num_probes
 
     @property
@@ -119,24 +113,8 @@ class FilterFacts(BloomCore):
 
     # -- counts and rates --------------------------------------------------------------------------
 
-    @property
-    def fill_ratio(self) -> float:
-        """Set bits / num_bits. Cost: one pass over the payload, unless sealed."""
-        steady = self._steady()
-        return steady._bits_set() / steady.num_bits
-
-    def approx_count(self) -> int:
-        """Estimate the distinct keys from the set bits.
-
-        Without a single zero bit the answer is a floor: more cannot be told.
-        Cost: one pass over the payload. Source and validity: ``estimates.estimate_keys``.
-        """
-        whole = self._whole()
-        with whole._whole_payload() as payload:
-            return round(measure.approx_keys(whole.geometry, payload))
-
     def expected_fpr(self) -> float:
-        """Return the false-positive rate of the filter as it is now: exact, a mean over blocks.
+        """Return the false-positive rate of the filter as it is now.
 
         Cost: one pass over the payload, unless sealed: then it is stored.
         """
@@ -146,29 +124,14 @@ class FilterFacts(BloomCore):
             return steady._status.achieved_fpr
         whole = steady._whole()
         with whole._whole_payload() as payload:
-            return measure.expected_fpr(whole.geometry, payload)
+            return whole._measure_fpr(payload)
 
-    def forecast(self, num_new_keys: int) -> float:
-        """Return the false-positive rate to expect once so many more keys are added.
-
-        Args:
-            num_new_keys: distinct keys that are not in yet, 0 to 2**48; past the capacity too.
-
-        Raises:
-            ParameterError, ParameterTypeError: not such a number.
-
-        Cost: one pass over the payload, up to 6 for layout page.
-        Source and validity: ``forecasts.fpr_after``.
-        """
-        self._check_open()
-        # As many as a filter can be made for, and none as well.
-        number = check_capacity(num_new_keys, "num_new_keys", least=0)
-        whole = self._whole()
-        with whole._whole_payload() as payload:
-            return forecasts.fpr_after(whole.geometry, payload, number)
+    def _measure_fpr(self, payload: memoryview) -> float:
+        """Return the rate that *payload* gives: the kind's own."""
+        raise NotImplementedError(len(payload))
 
     def fill_by_region(self, num_regions: int = 64) -> list[float]:
-        """Return the share of set bits in each of up to *num_regions* equal parts of the payload.
+        """Return how full each of up to *num_regions* equal parts of the payload is, from 0 to 1.
 
         Hashes are uniform, so the parts of a sound filter are alike; lost data shows as a hole.
         Cost: one pass over the payload.
@@ -180,7 +143,9 @@ class FilterFacts(BloomCore):
             edges = [LINE_BYTES * (num_lines * i // count) for i in range(count + 1)]
             ends = [min(8 * edge, whole.num_bits) for edge in edges]
             return [
-                popcount(payload[edges[i] : edges[i + 1]]) / (ends[i + 1] - ends[i])
+                whole._count_set(payload[edges[i] : edges[i + 1]])
+                * self.place_bits
+                / (ends[i + 1] - ends[i])
                 for i in range(count)
             ]
 
@@ -188,20 +153,13 @@ class FilterFacts(BloomCore):
         if self.sealed:
             self._check_whole()
             return self._status.bits_set
-        with self._whole()._whole_payload() as payload:
-            return popcount(payload)
-
-    def _count_now(self) -> int:
-        """Return keys_added; of a file that others may have added to since, not less than it has.
-
-        Cost: one pass over the payload in that case, else none.
-        """
-        if self.sealed or not isinstance(self._storage, MappedFile):
-            self._check_whole()
-            return self.keys_added
         whole = self._whole()
         with whole._whole_payload() as payload:
-            return max(whole.keys_added, measure.fewest_keys(whole.geometry, payload))
+            return whole._count_set(payload)
+
+    def _count_set(self, payload: memoryview) -> int:
+        """Return how many places of a part of the payload, in whole lines, are set."""
+        return popcount(payload)
 
     def _read_status(self) -> None:
         """Take over what a writer has stored since this reader opened the file."""
@@ -226,7 +184,7 @@ class FilterFacts(BloomCore):
         bits_set = self._bits_set()
         return {
             "path": self.path,
-            "kind": "bloom",
+            "kind": self.kind,
             "layout": self.layout,
             "state": "sealed" if self.sealed else "writable",
             "file_bytes": None if self._storage is None else header.file_bytes,
@@ -241,8 +199,7 @@ class FilterFacts(BloomCore):
             "fpr": self.fpr,
             "expected_fpr": self.expected_fpr(),
             "bits_set": bits_set,
-            "fill_ratio": bits_set / self.num_bits,
-            "overfill": bool(header.overfill),
+            "fill_ratio": bits_set * self.place_bits / self.num_bits,
             "seed": self.seed,
             "key_form": self.key_form,
             "format_version": header.format_version,
@@ -252,7 +209,12 @@ class FilterFacts(BloomCore):
             "created": datetime.fromtimestamp(header.created_unix_ns // 10**9, UTC).isoformat(),
             "metadata": self.metadata,
             "engine": ENGINE,
+            **self._kind_facts(),
         }
+
+    def _kind_facts(self) -> dict[str, Any]:
+        """Return what only filters of this kind say of themselves."""
+        return {}
 
     # -- soundness ---------------------------------------------------------------------------------
 
@@ -303,7 +265,7 @@ class FilterFacts(BloomCore):
 
         def page_in_and_count(start: int, num_bytes: int) -> None:
             page_in(start, num_bytes)
-            counts.append(popcount(payload[start : start + num_bytes]))
+            counts.append(self._count_set(payload[start : start + num_bytes]))
 
         check_payload(
             payload,
@@ -337,6 +299,10 @@ class FilterFacts(BloomCore):
         canaries = self._status.canaries
         found = self._found(canaries)
         return next((i for i, canary in enumerate(canaries) if canary not in found), None)
+
+    def _index_pages(self) -> Sequence[int]:
+        """Return the pages that _pages_of() itself reads, whatever the keys: the kind's own."""
+        return ()
 
     def _found(self, canaries: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Return up to 8 of the hashes, those that may be in."""

@@ -1,6 +1,7 @@
 """Readers that cost more a look-up than others: followers of a path, and files without a map.
 
-Each is a class that is put before BloomFilter, so that all other readers keep their look-up in C.
+Each is a class that is put before that of a kind, so that all other readers keep their look-up in
+C.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from mmbloom.engine import FollowingCore, hash_batch, hash_key
+from mmbloom.engine import CountingCore, hash_batch, hash_key
 from mmbloom.errors import ClosedError, MmbloomError, ParameterError, ParameterTypeError
 from mmbloom.files.mapped import stamp_at
 from mmbloom.files.unmapped import UnmappedFile
@@ -27,15 +28,16 @@ if TYPE_CHECKING:
 # Keys whose pages are read together: at most 32 pages a key, so 16 MiB.
 _KEYS_AT_ONCE = 4096
 _PROBES_AT_ONCE = 4096
+_ONE_PAGE_LAYOUTS = ("line", "page", "narrow", "counters")
 
 
 def reader_class(kind: type[Any], reading: Reading, follow: float | None) -> type[Any]:
     """Return the class of readers that are opened so: *kind* itself for a map nobody follows."""
     traits: list[type] = []
     if reading.mode == "pread":
-        traits.append(Unmapped)  # first: it must not be looked up in the map that it has not
+        # First: it must not be looked up in the map that it has not.
+        traits.append(UnmappedCounters if issubclass(kind, CountingCore) else Unmapped)
     if follow is not None:
-        _check_follow(follow, reading)
         traits.append(Following)
     return _with_traits((*traits, kind)) if traits else kind
 
@@ -46,7 +48,10 @@ def _with_traits(bases: tuple[type[Any], ...]) -> type[Any]:
     return type(kind.__name__, bases, {"_plain_class": kind, "__doc__": kind.__doc__})
 
 
-def _check_follow(follow: float, reading: Reading) -> None:
+def check_follow(follow: float | None, reading: Reading) -> None:
+    """Raise ParameterError, ParameterTypeError if a reader cannot follow so."""
+    if follow is None:
+        return
     rule = "seconds, 0 or more"
     if isinstance(follow, bool) or not isinstance(follow, int | float):
         raise ParameterTypeError("follow", rule, follow)
@@ -57,7 +62,7 @@ def _check_follow(follow: float, reading: Reading) -> None:
         raise ParameterError("follow", "None beside expected_digest", follow, hint)
 
 
-class Following(FollowingCore, ReloadableHandle):
+class Following(ReloadableHandle):
     """Looks now and then whether another file was published, and changes to it."""
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as BloomFilter
@@ -126,7 +131,7 @@ class Unmapped(ReloadableHandle):
         step = max(1, _PROBES_AT_ONCE // self._pages_a_key())
         for first in range(0, len(given) // HASH.size, step):
             some = given[HASH.size * first : HASH.size * (first + step)]
-            with storage.loaded(self._pages_of(some)):
+            with storage.loaded(self._index_pages()), storage.loaded(self._pages_of(some)):
                 super()._contains_hashes(some, answers[first : first + step])
 
     def close(self) -> None:
@@ -136,7 +141,8 @@ class Unmapped(ReloadableHandle):
             super().close()
 
     def _pages_a_key(self) -> int:
-        return self.num_probes if self.layout == "classic" else 1
+        # Of one line, one page, or anywhere.
+        return 1 if self.layout in _ONE_PAGE_LAYOUTS else 2 * self.num_probes
 
     def _open_payload(self) -> memoryview:
         return self._whole()._open_payload()  # what is attached is a window, and empty
@@ -161,3 +167,19 @@ class Unmapped(ReloadableHandle):
     def _settle_in_child(self) -> None:
         self._unmapped().settle_in_child()
         super()._settle_in_child()
+
+
+class UnmappedCounters(Unmapped):
+    """The same of counters, which tell more than whether a key is in."""
+
+    def count_estimate(self, key: object, /) -> int:
+        """Return an upper bound of how often *key* was added and not removed."""
+        self._check_open()
+        steady = self._steady()
+        digest = hash_key(key, steady._header.seed, steady._header.key_form)
+        with steady._unmapped().loaded(steady._pages_of(HASH.pack(*digest))):
+            return steady._count_loaded(key)
+
+    def _count_loaded(self, key: object) -> int:
+        found: int = super().count_estimate(key)  # type: ignore[misc]  # CountingCore is behind this
+        return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from mmbloom.engine import line_histogram, page_fill, popcount
+from mmbloom.engine import page_fill, popcount
 from mmbloom.filters import measure, model
 from mmbloom.filters.sizing import LINES_PER_HALF
 from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
@@ -38,9 +38,7 @@ def fpr_after(geometry: Geometry, payload: memoryview, num_new_keys: int) -> flo
     elif geometry.layout == "classic":
         found = _chances(geometry, num_new_keys, [popcount(payload)])[0]
     else:
-        chances = _chances(geometry, num_new_keys, range(LINE_BITS + 1))
-        lines = zip(line_histogram(payload), chances, strict=True)
-        found = math.fsum(count * chance for count, chance in lines) / geometry.num_blocks
+        found = _lines_fpr(geometry, payload, num_new_keys)
     return min(1.0, found) if found > 10.0**-_LEADING_ZEROS else 0.0
 
 
@@ -54,6 +52,15 @@ def _chances(geometry: Geometry, num_keys: int, fills: Sequence[int]) -> list[fl
         leading_zeros=_LEADING_ZEROS,
     )
     return [max(0.0, float(chance)) for chance in chances]
+
+
+def _lines_fpr(geometry: Geometry, payload: memoryview, num_keys: int) -> float:
+    lines = list(measure.fill_histogram(geometry, payload))
+    geometry = geometry.flat
+    lines[0] = geometry.num_blocks - sum(lines[1:])  # a payload may end with what is no line
+    chances = _chances(geometry, num_keys, range(geometry.block_bits + 1))
+    hits = (count * chance for count, chance in zip(lines, chances, strict=True))
+    return math.fsum(hits) / geometry.num_blocks
 
 
 def _page_fpr(geometry: Geometry, payload: memoryview, num_keys: int) -> float:

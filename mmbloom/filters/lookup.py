@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.engine import BloomCore, hash_batch
+from mmbloom.engine import FilterCore, hash_batch
 from mmbloom.errors import ClosedError, ParameterError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.format.fields import HASH
@@ -35,13 +35,13 @@ _COLD_KEYS = 4096
 
 
 def lookup(
-    core: BloomCore,
+    core: FilterCore,
     header: Header,
     storage: MappedFile | WritableFile | None,
     pieces: Iterator[Piece],
     out: Answers | None,
 ) -> Answers:
-    """Answer every key of *pieces*, in order; see BloomFilter.contains_many."""
+    """Answer every key of *pieces*, in order; see FilterHandle.contains_many."""
     import numpy as np
 
     if out is not None:
@@ -82,7 +82,7 @@ def _check_out(out: Any) -> None:  # noqa: ANN401 - whatever was given
 
 
 def _answer(
-    core: BloomCore,
+    core: FilterCore,
     header: Header,
     storage: MappedFile | WritableFile | None,
     piece: Piece,
@@ -125,7 +125,7 @@ def _is_cold(storage: MappedFile) -> bool:
 
 
 def _answer_cold(
-    core: BloomCore,
+    core: FilterCore,
     header: Header,
     storage: MappedFile,
     batch: Batch,
@@ -138,7 +138,7 @@ def _answer_cold(
 
 
 def answer_hashes(
-    core: BloomCore,
+    core: FilterCore,
     storage: MappedFile | WritableFile | None,
     hashes: memoryview,
     view: memoryview,
@@ -157,7 +157,7 @@ def answer_hashes(
 
 
 def _answer_cold_hashes(
-    core: BloomCore, storage: MappedFile, hashes: memoryview, view: memoryview
+    core: FilterCore, storage: MappedFile, hashes: memoryview, view: memoryview
 ) -> None:
     for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
         some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]

@@ -10,13 +10,22 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.engine import line_histogram, page_fill, page_halves, popcount
+from mmbloom.engine import (
+    counter_histogram,
+    line_histogram,
+    narrow_histogram,
+    page_fill,
+    page_halves,
+    popcount,
+)
 from mmbloom.filters import estimates
-from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
+from mmbloom.filters.shapes import fuse_fpr
+from mmbloom.format.fuse import FuseShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mmbloom.filters.shapes import Shape
     from mmbloom.filters.sizing import Geometry
 
 # FORMAT.md, "The rate that the set bits give". Whole pages, and a size that writes well.
@@ -28,37 +37,56 @@ class BlockCounts(NamedTuple):
     """What one block of a payload has."""
 
     set_bits: tuple[int, ...]  # (all,), or for `page` (in lower halves, in upper halves)
-    histogram: Sequence[int]  # `line`: how many lines have x bits set, x = 0..512; else empty
+    histogram: Sequence[int]  # of layouts of lines: how many have x bits set; else empty
     fill: float  # `page`: the chances of its pages to answer "maybe", summed; else 0
 
 
-def count_block(geometry: Geometry, block: memoryview) -> BlockCounts:
+def count_block(geometry: Shape, block: memoryview) -> BlockCounts:
     """Count one block of BLOCK_BYTES, or the last of a payload. Releases the GIL; any thread."""
-    if geometry.layout == "classic":
-        return BlockCounts(set_bits(geometry, block), (), 0.0)
-    if geometry.layout == "line":
-        histogram = line_histogram(block)
-        return BlockCounts((sum(x * lines for x, lines in enumerate(histogram)),), histogram, 0.0)
+    if isinstance(geometry, FuseShape) or geometry.layout == "classic":
+        return BlockCounts((popcount(block),), (), 0.0)
+    if geometry.layout != "page":
+        histogram = fill_histogram(geometry, block)
+        return BlockCounts((_set_places(histogram),), histogram, 0.0)
     k = geometry.num_probes
     fill = page_fill(block, _powers((k + 1) // 2), _powers(k // 2))
-    return BlockCounts(set_bits(geometry, block), (), fill)
+    return BlockCounts(page_halves(block), (), fill)
+
+
+def fill_histogram(geometry: Geometry, block: memoryview) -> Sequence[int]:
+    """Return how many lines have x places set, bits or counters above 0. For layouts of lines."""
+    if geometry.layout == "line":
+        return line_histogram(block)
+    return counter_histogram(block)[0] if geometry.layout == "counters" else narrow_histogram(block)
+
+
+def _set_places(histogram: Sequence[int]) -> int:
+    return sum(x * lines for x, lines in enumerate(histogram))
+
+
+def set_counters(payload: memoryview) -> int:
+    """Return how many counters of layout `counters` are not zero. Cost: one pass over *payload*."""
+    return _set_places(counter_histogram(payload)[0])
 
 
 class PayloadCounts:
     """The counts of a payload, added up over its blocks."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: Shape) -> None:
         """Start with none of the blocks."""
         self._geometry = geometry
-        self._set_bits: tuple[int, ...] = (0, 0) if geometry.layout == "page" else (0,)
-        self._histogram = [0] * (LINE_BITS + 1)
+        has_halves = not isinstance(geometry, FuseShape) and geometry.layout == "page"
+        self._set_bits: tuple[int, ...] = (0, 0) if has_halves else (0,)
+        self._histogram: Sequence[int] = ()
         self._fills: list[float] = []
 
     def add(self, block: BlockCounts) -> None:
         """Add the next block."""
         self._set_bits = tuple(map(sum, zip(self._set_bits, block.set_bits, strict=True)))
-        if block.histogram:
+        if self._histogram:
             self._histogram = list(map(sum, zip(self._histogram, block.histogram, strict=True)))
+        else:
+            self._histogram = block.histogram
         self._fills.append(block.fill)
 
     @property
@@ -68,12 +96,14 @@ class PayloadCounts:
 
     def fpr(self) -> float:
         """Return the chance that a key never added is answered "maybe": exact for this payload."""
+        if isinstance(self._geometry, FuseShape):
+            return fuse_fpr(self._geometry)
         if self._geometry.layout == "classic":
             fill = self._set_bits[0] / self._geometry.num_bits
             return float(fill**self._geometry.num_probes)
-        if self._geometry.layout == "line":
-            return estimates.fpr_from_line_histogram(self._geometry, self._histogram)
-        return math.fsum(self._fills) / self._geometry.num_blocks
+        if self._geometry.layout == "page":
+            return math.fsum(self._fills) / self._geometry.num_blocks
+        return estimates.fpr_from_line_histogram(self._geometry, self._histogram)
 
 
 def blocks_of(payload: memoryview) -> Iterator[memoryview]:
@@ -82,7 +112,7 @@ def blocks_of(payload: memoryview) -> Iterator[memoryview]:
         yield payload[start : start + BLOCK_BYTES]
 
 
-def expected_fpr(geometry: Geometry, payload: memoryview) -> float:
+def expected_fpr(geometry: Shape, payload: memoryview) -> float:
     """Return the chance that a key never added is answered "maybe": exact for this payload.
 
     Cost: one pass over it.
@@ -99,8 +129,10 @@ def approx_keys(geometry: Geometry, payload: memoryview) -> float:
 
 
 def set_bits(geometry: Geometry, payload: memoryview) -> tuple[int, ...]:
-    """Count the set bits as estimates.estimate_keys() takes them: (all,), or halves of pages."""
-    return page_halves(payload) if geometry.layout == "page" else (popcount(payload),)
+    """Count what is set as estimates.estimate_keys() takes it: (all,), or halves of pages."""
+    if geometry.layout == "page":
+        return page_halves(payload)
+    return (set_counters(payload) if geometry.layout == "counters" else popcount(payload),)
 
 
 def fewest_keys(geometry: Geometry, payload: memoryview) -> int:
@@ -116,6 +148,7 @@ def least_of(geometry: Geometry, keys: float) -> int:
     r = k n / m the number of zero bits has the variance m e^-2r (e^r - 1 - r), as in any occupancy
     problem, and one zero bit less is e^r / k keys more. Blocked layouts scatter a few percent more.
     """
+    geometry = geometry.flat
     load = geometry.num_probes * keys / geometry.num_bits
     sigma = math.sqrt(geometry.num_bits * (math.expm1(load) - load)) / geometry.num_probes
     return max(0, round(keys - _SIGMAS * sigma))

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.filters.sizing import check_capacity, check_fpr, plan
+from mmbloom.filters.sizing import check_capacity, check_fpr, plan, plan_counters
 from mmbloom.format.header import new_header
 from mmbloom.format.status import Status
 
@@ -49,10 +49,7 @@ def header_for(  # noqa: PLR0913 - what the header holds
         ParameterError, ParameterTypeError: naming the parameter.
     """
     capacity, fpr = check_capacity(capacity), check_fpr(fpr)
-    if not isinstance(key_form, str):
-        raise ParameterTypeError("key_form", "a str", key_form)
-    if not isinstance(overfill, bool):
-        raise ParameterTypeError("overfill", "a bool", overfill)
+    _check_types(key_form, overfill)
     geometry = plan(capacity, fpr, layout)
     return new_header(
         layout=geometry.layout,
@@ -67,6 +64,45 @@ def header_for(  # noqa: PLR0913 - what the header holds
         metadata=metadata,
         overfill=overfill,
     )
+
+
+def counting_header_for(  # noqa: PLR0913 - what the header holds
+    *,
+    capacity: int,
+    fpr: float,
+    seed: Seed,
+    key_form: str,
+    metadata: dict[str, Any] | None,
+    overfill: bool,
+) -> Header:
+    """Return the header of a new counting filter; see CountingBloomFilter.create().
+
+    Raises:
+        ParameterError, ParameterTypeError: naming the parameter.
+    """
+    capacity, fpr = check_capacity(capacity), check_fpr(fpr)
+    _check_types(key_form, overfill)
+    geometry = plan_counters(capacity, fpr)
+    return new_header(
+        layout=geometry.layout,
+        num_bits=geometry.num_bits,
+        num_probes=geometry.num_probes,
+        capacity=capacity,
+        fpr=fpr,
+        uuid=os.urandom(16),
+        created_unix_ns=time.time_ns(),
+        seed=chosen_seed(seed),
+        key_form=key_form,
+        metadata=metadata,
+        overfill=overfill,
+    )
+
+
+def _check_types(key_form: object, overfill: object) -> None:
+    if not isinstance(key_form, str):
+        raise ParameterTypeError("key_form", "a str", key_form)
+    if not isinstance(overfill, bool):
+        raise ParameterTypeError("overfill", "a bool", overfill)
 
 
 def fresh(header: Header) -> Header:

@@ -10,10 +10,18 @@ from mmbloom.engine import popcount
 from mmbloom.errors import FormatError, ParameterError
 from mmbloom.files.mapped import is_filter, stamp_at
 from mmbloom.files.publish import NewFile
-from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.measure import set_counters
+from mmbloom.filters.opening import open_any
 from mmbloom.filters.sealing import next_generation
 from mmbloom.format.checksums import check_chunks, check_table
-from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES, SLOT_BYTES, SLOT_OFFSETS, STATUS
+from mmbloom.format.fields import (
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    KIND_COUNTING,
+    SLOT_BYTES,
+    SLOT_OFFSETS,
+    STATUS,
+)
 from mmbloom.format.header import Header
 from mmbloom.format.status import pack_status
 
@@ -77,7 +85,7 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
 @contextmanager
 def open_finished(path: FilePath) -> Iterator[UnmappedFile]:
     """Open a sealed file to be copied; its header and its known keys are checked."""
-    with BloomFilter.open(path, mode="pread") as found:
+    with open_any(path, mode="pread") as found:
         if not found.sealed:
             raise ParameterError("new", "a sealed filter file", os.fsdecode(path), _NOT_SEALED)
         yield found._unmapped()  # type: ignore[attr-defined]  # mode "pread"
@@ -88,10 +96,10 @@ def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None 
     header, status, path = finished.header, finished.status, finished.path
     table = bytes(finished.checksums)
     check_table(table, header, status, path)
-    bits_set = 0
+    bits_set, count_set = 0, set_counters if header.kind == KIND_COUNTING else popcount
     for start, piece in _pieces(finished):
         check_chunks(piece, table, header, path, first=start // CHUNK_BYTES)
-        bits_set += popcount(piece)
+        bits_set += count_set(memoryview(piece))
         copy.write(header.payload_offset + start, piece)
         if progress is not None:
             progress(start + len(piece), header.payload_bytes)

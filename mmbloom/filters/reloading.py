@@ -19,6 +19,7 @@ from mmbloom.files.reading import Reading
 from mmbloom.filters.handle import FilterHandle, open_same
 
 if TYPE_CHECKING:
+    from mmbloom.files.advice import Advice
     from mmbloom.files.mapped import Mode
     from mmbloom.files.paths import FilePath
     from mmbloom.files.writable import WritableFile
@@ -29,7 +30,10 @@ _PAUSE_SECONDS = 0.0005
 
 
 class ReloadableHandle(FilterHandle):
-    """One filter while it is open, and readers of files that are replaced; see BloomFilter."""
+    """One filter while it is open, of whatever kind: what ``mmbloom.open`` returns.
+
+    Its file may be replaced by another, which a reader can change to.
+    """
 
     _reading = Reading()
     _follow_seconds: float | None = None
@@ -84,10 +88,53 @@ class ReloadableHandle(FilterHandle):
     # -- opening -----------------------------------------------------------------------------------
 
     @classmethod
+    def open(
+        cls,
+        path: FilePath,
+        *,
+        advice: Advice = "random",
+        mode: Mode = "map",
+        follow: float | None = None,
+        expected_digest: str | None = None,
+    ) -> Self:
+        """Open a filter file read-only. Nothing else needs to be known of it.
+
+        Args:
+            path: any path type. Mode 0444 is enough; nothing is written, not even a time stamp.
+            advice: how the system should read it: "random" (one page a look-up), "normal" (read
+                ahead), "willneed" (start reading all of it), "preload" (read all of it before
+                returning). Without meaning for the other modes than "map".
+            mode: where look-ups read. "map": a shared map, the fastest; a file that is cut short
+                in place kills the process that touches the missing part (SIGBUS). "ram": a copy in
+                private memory, verified byte by byte on opening; sealed files only. "pread": system
+                calls for the pages of each look-up, so that a cut or a failing disk is an error.
+                The last two are for network and user-space file systems.
+            follow: look at most every so many seconds, on look-ups, whether another file was
+                published under the path, and change to it as reload_if_changed() does. Where that
+                fails, the old one goes on answering, with a RuntimeWarning and ``reload_error``.
+            expected_digest: what ``mmbloom.file_digest`` gave for the file that is wanted. The
+                whole file is read and compared. Who may write to the file can still change it
+                later, but for mode "ram".
+
+        Raises:
+            WrongKindError: a filter of another kind; mmbloom.open() takes any.
+            FormatError: no filter, or one that would not answer truthfully; TruncatedError,
+                VersionError and ChecksumError are kinds of it.
+            OSError: what the operating system says.
+
+        Cost: one page read, whatever the size, and one more for each of up to 8 canaries; with
+        "ram" or *expected_digest* all of it. A single look-up costs 10 to 30 ns more with *follow*,
+        and takes 20 to 50 us with "pread".
+        """
+        reading = Reading(advice, mode, expected_digest).checked()
+        return cls._of_path(path, reading, follow)
+
+    @classmethod
     def _of_path(cls, path: FilePath, reading: Reading, follow: float | None = None) -> Self:
         """Open a reader; *reading* has been checked."""
-        from mmbloom.filters.following import reader_class
+        from mmbloom.filters.following import check_follow, reader_class
 
+        check_follow(follow, reading)
         kind: type[Self] = reader_class(cls._plain_class or cls, reading, follow)
         return kind._of_reading(reading.open(path), reading, follow)
 
@@ -97,15 +144,21 @@ class ReloadableHandle(FilterHandle):
     ) -> Self:
         opened = cls._of_file(storage)
         opened._reading, opened._follow_seconds = reading, follow
+        if follow is not None:
+            opened._rest(0)
         if reading.advice == "normal":
             storage.advise("normal")
         return opened
 
     def _start(
-        self, header: Header, status: Status, storage: MappedFile | WritableFile | None
+        self,
+        header: Header,
+        status: Status,
+        storage: MappedFile | WritableFile | None,
+        payload: memoryview,
     ) -> Self:
         self._reload_lock = threading.RLock()
-        return super()._start(header, status, storage)
+        return super()._start(header, status, storage, payload)
 
     # -- the twin ----------------------------------------------------------------------------------
 
@@ -120,8 +173,9 @@ class ReloadableHandle(FilterHandle):
         with self._mutex:
             self._check_open()
             if self._twin is None:
-                kind = self._steady_class()
-                self._twin = kind._blank()._start(self._header, self._status, self._storage)
+                blank = self._steady_class()._blank()
+                facts = self._header, self._status, self._storage, self._payload
+                self._twin = blank._start(*facts)
                 self._twin._is_steady = True
             return self._twin
 
@@ -175,8 +229,6 @@ class ReloadableHandle(FilterHandle):
 
         A follower opens whatever has the path.
         """
-        if not isinstance(self._storage, MappedFile):
-            return super().__reduce__()
         self._check_open()
         kind = self._plain_class or type(self)
         follow = self._follow_seconds

@@ -21,7 +21,7 @@ from mmbloom.filters.measure import (
     blocks_of,
     count_block,
 )
-from mmbloom.filters.sizing import Geometry
+from mmbloom.filters.shapes import Shape, shape_of
 from mmbloom.format.checksums import checksum_root, iter_checksums, pack_table
 from mmbloom.format.fields import SEALED, WRITER_OPEN
 
@@ -79,10 +79,10 @@ def write_sealed(  # noqa: PLR0913 - a file has these parts
     Cost: 16 MiB of memory, and one write of the file. Blocks are measured in a second thread while
     they are written; pieces of 8 MiB are not copied.
     """
-    geometry = Geometry(header.layout_name, header.num_bits, header.num_probes)
+    shape = shape_of(header)
     with NewFile(path, header.file_bytes, if_exists) as new:
         blocks = _recut(pieces, header.payload_bytes)
-        measured, table = _sum(geometry, _write(new, header, blocks, progress))
+        measured, table = _sum(shape, _write(new, header, blocks, progress))
         final, status = finish(measured)
         sealed = sealed_status(status, measured)._replace(generation=1)
         new.write(header.checksums_offset, table)
@@ -117,19 +117,19 @@ def sealed_status(status: Status, measured: Measured) -> Status:
     )
 
 
-def measure_payload(geometry: Geometry, payload: memoryview) -> tuple[Measured, bytes]:
+def measure_payload(shape: Shape, payload: memoryview) -> tuple[Measured, bytes]:
     """Return what a sealed file stores of *payload*, and its checksum table.
 
     Nobody may change it meanwhile. Cost: one pass over it, on all cores.
     """
-    take = partial(_take, geometry)
+    take = partial(_take, shape)
     if len(payload) <= BLOCK_BYTES:
-        return _sum(geometry, map(take, blocks_of(payload)))
+        return _sum(shape, map(take, blocks_of(payload)))
     # Imported here: it brings in logging, which would double the time to open a file.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return _sum(geometry, pool.map(take, blocks_of(payload)))
+        return _sum(shape, pool.map(take, blocks_of(payload)))
 
 
 class _Taken(NamedTuple):
@@ -139,13 +139,13 @@ class _Taken(NamedTuple):
     checksums: list[int]
 
 
-def _take(geometry: Geometry, block: memoryview) -> _Taken:
-    return _Taken(count_block(geometry, block), list(iter_checksums(block)))
+def _take(shape: Shape, block: memoryview) -> _Taken:
+    return _Taken(count_block(shape, block), list(iter_checksums(block)))
 
 
-def _sum(geometry: Geometry, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
+def _sum(shape: Shape, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
     """Return what the blocks of a payload say together, and its checksum table."""
-    counts, checksums = PayloadCounts(geometry), list[int]()
+    counts, checksums = PayloadCounts(shape), list[int]()
     for block in blocks:
         counts.add(block.counts)
         checksums += block.checksums
@@ -163,7 +163,7 @@ def _write(
     written with the next: then all writes but the last begin and end at such a multiple, and the
     page cache holds the file in large folios, which readers map in huge pages.
     """
-    take = partial(_take, Geometry(header.layout_name, header.num_bits, header.num_probes))
+    take = partial(_take, shape_of(header))
     start, done, rest = 0, 0, bytes(header.payload_offset)
     with _second_thread(header.payload_bytes) as begin:
         for block in blocks:

@@ -6,7 +6,8 @@ Not here: the formula itself (``model.py``), what a filled payload says of itsel
 
 A key of `line` has all its probes on one of num_bits / 512 lines. A key of `page` has half of them
 on one of the lower 32 lines of a page, half on one of the upper 32. `classic` is one line as long
-as the payload.
+as the payload. `narrow` is `line` with 128 bits, and `counters` is `narrow` with a counter of 4
+bits for each: a filter that keys can be removed from, sized as the bits that it stands for.
 """
 
 from __future__ import annotations
@@ -14,18 +15,16 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 from mmbloom.errors import ParameterError, ParameterTypeError
+from mmbloom.filters.search import least_passing
 from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
-from mmbloom.format.fields import LAYOUT_RULES, MAX_CAPACITY, MAX_NUM_BITS
+from mmbloom.format.fields import COUNTER_BITS, LAYOUT_RULES, MAX_CAPACITY, MAX_NUM_BITS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-LAYOUTS = tuple(LAYOUT_RULES)
-LAYOUT_IDS = {name: rule.number for name, rule in LAYOUT_RULES.items()}
+LAYOUTS = ("classic", "line", "page")  # those that plan() chooses from
+MODELLED = (*LAYOUTS, "narrow", "counters")
+LAYOUT_IDS = {name: LAYOUT_RULES[name].number for name in LAYOUTS}
 
 LINES_PER_HALF = 32  # a page key has one line of the lower 32 lines of its page, one of the upper
 MIN_FPR = 1e-12  # ten thousand times 1 / 2^53: below it, sums of floats would need more care
@@ -61,14 +60,21 @@ class Geometry(NamedTuple):
         return self.num_bits // self.block_bits
 
     @property
+    def flat(self) -> Geometry:
+        """The bits that keys set: of counters one bit each, else the geometry itself."""
+        if self.layout != "counters":
+            return self
+        return Geometry("narrow", self.num_bits // COUNTER_BITS, self.num_probes)
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes in the file, whole 64-byte lines; the bits from num_bits on stay zero."""
         return -(-self.num_bits // LINE_BITS) * (LINE_BITS // 8)
 
     def validate(self) -> Geometry:
         """Return the geometry itself, or raise ParameterError for a field no filter can have."""
-        if self.layout not in LAYOUTS:
-            raise ParameterError("layout", f"one of {', '.join(LAYOUTS)}", self.layout)
+        if self.layout not in MODELLED:
+            raise ParameterError("layout", f"one of {', '.join(MODELLED)}", self.layout)
         rule = LAYOUT_RULES[self.layout]
         if not 1 <= self.num_probes <= rule.max_probes:
             expected = f"1 to {rule.max_probes} for layout {self.layout}"
@@ -131,7 +137,7 @@ def model_fpr(layout: str, num_bits: int, num_probes: int, num_keys: int) -> flo
     Exact to a float's precision for every geometry; 0.0 for an empty filter, and for less than
     1e-300. What real probes add: twin_fpr. Cost: 0.1 to 1 ms, `page` with 32 probes up to 4 ms.
     """
-    geometry = Geometry(layout, num_bits, num_probes).validate()
+    geometry = Geometry(layout, num_bits, num_probes).validate().flat
     if num_keys < 1:
         return 0.0
     for zeros in (SEARCH_ZEROS, 50, 150, 310):  # most questions end at the first
@@ -161,23 +167,25 @@ def _model(geometry: Geometry, num_keys: int, leading_zeros: int) -> float:
 def twin_fpr(geometry: Geometry, num_keys: int) -> float:
     """Estimate what real probes add to model_fpr: absent keys that follow the probes of a member.
 
-    Probes are derived, not drawn. In `line` and `page` a word of 32 bits gives up to 16 probes
-    (`line`: 8 and the rest; `page`: one word for each of its two lines), so an absent key has the
-    word of a member of its line with chance load / 2^32; the other word has to pass by itself.
-    `classic` draws on all 128 bits: nothing to add.
+    Probes are derived, not drawn. In all but `classic` a word of 32 bits gives up to 16 probes
+    (`line` and `narrow`: 8 and the rest; `page`: one word for each of its two lines), so an absent
+    key has the word of a member of its line with chance load / 2^32; the other word has to pass by
+    itself. `classic` draws on all 128 bits: nothing to add.
 
     Validity: as found by trying all 2^32 words. It matters for p < 1e-8 in `line`, and is below 3 %
     of p for p >= 1e-9 and 100 000 keys or more.
     """
+    geometry = geometry.flat
     if geometry.layout == "classic":
         return 0.0
     k = geometry.num_probes
-    is_line = geometry.layout == "line"
+    is_line = geometry.layout != "page"
     load = num_keys / (geometry.num_blocks * (1 if is_line else LINES_PER_HALF))
+    line_bits = geometry.block_bits if is_line else LINE_BITS
     words = (min(k, 8), max(k - 8, 0)) if is_line else (k - k // 2, k // 2)
     passes = 0.0
     for probes in words:
-        fill = -math.expm1(-(k if is_line else probes) * load / LINE_BITS)
+        fill = -math.expm1(-(k if is_line else probes) * load / line_bits)
         passes += fill**probes
     return min(1.0, passes * load / 2**32)
 
@@ -216,6 +224,16 @@ def plan(capacity: int, fpr: float, layout: str = "auto") -> Geometry:
     return line if line.payload_bytes <= page.payload_bytes else page
 
 
+def plan_counters(capacity: int, fpr: float) -> Geometry:
+    """Return the geometry of fewest counters that has planned_fpr <= *fpr* at *capacity* keys.
+
+    Args, errors, cost: as plan(). Below 1e-6 a line of 128 counters is a poor fit: it takes 300
+    bits a key and more.
+    """
+    flat = _fewest_bits("narrow", check_capacity(capacity), check_fpr(fpr))
+    return Geometry("counters", COUNTER_BITS * flat.num_bits, flat.num_probes)
+
+
 def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
     """Walk k to the least fpr at one step below the size that passed last; if it passes, shrink."""
     step_bits = _step_bits(layout)
@@ -231,7 +249,7 @@ def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
         return known[at]
 
     k, steps = _first_guess(layout, capacity, fpr)
-    size = _least_passing(partial(excess, k), steps, -math.log(fpr))
+    size = least_passing(partial(excess, k), steps, -math.log(fpr))
     best = k
     while size > 1:
         near = [i for i in (k - 1, k + 1) if 1 <= i <= LAYOUT_RULES[layout].max_probes]
@@ -239,20 +257,22 @@ def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
         if excess(better, size - 1) < excess(k, size - 1):
             k = better
         elif excess(k, size - 1) <= 0:
-            size, best = _least_passing(partial(excess, k), size - 1, -math.log(fpr)), k
+            size, best = least_passing(partial(excess, k), size - 1, -math.log(fpr)), k
         else:
             break
     while best > 1 and excess(best - 1, size) <= 0:
         best -= 1
-    if size * step_bits > MAX_NUM_BITS:
+    place_bits = COUNTER_BITS if layout == "narrow" else 1
+    if place_bits * size * step_bits > MAX_NUM_BITS:
         expected = f"few enough keys for 2**53 bits (1 PiB) in layout {layout} at fpr {fpr:g}"
-        raise ParameterError("capacity", expected, capacity, f"it takes {size * step_bits:.3g}")
+        takes = f"it takes {place_bits * size * step_bits:.3g}"
+        raise ParameterError("capacity", expected, capacity, takes)
     return Geometry(layout, size * step_bits, best)
 
 
 def _step_bits(layout: str) -> int:
     """Return the step of sizes: a block; for classic a line, for its payload is padded to lines."""
-    return max(LINE_BITS, LAYOUT_RULES[layout].num_bits_step)
+    return LINE_BITS if layout == "classic" else LAYOUT_RULES[layout].num_bits_step
 
 
 def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
@@ -267,6 +287,7 @@ def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
         "classic": (0.0, 0.0),
         "line": (0.0093, 0.00083),
         "page": (0.0045, 0.00021),
+        "narrow": (0.0093, 0.00083),
     }[layout]
     k = halvings - k_bend * halvings**2
     k = (
@@ -277,27 +298,3 @@ def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
     )
     steps = math.ceil(capacity * bits_per_key / _step_bits(layout))
     return min(k, LAYOUT_RULES[layout].max_probes), max(1, steps)
-
-
-def _least_passing(excess: Callable[[int], float], guess: int, slope: float) -> int:
-    """Return the least n >= 1 with excess(n) <= 0, for excess falling about like -slope * log(n).
-
-    A secant in log(n), kept between what failed and what passed: it ends when they are neighbours.
-    """
-    failed, passed = 0, 0  # no size yet that passed
-    at, before = guess, (0, 0.0)
-    for round_number in count():
-        value = excess(at)
-        failed, passed = (failed, at) if value <= 0 else (at, passed)
-        if passed - failed == 1:
-            break
-        if before[0] and (before[1] - value) * (at - before[0]) > 0:
-            slope = (before[1] - value) / math.log(at / before[0])
-        before = at, value
-        if round_number < 12:  # noqa: PLR2004 - seldom more than 6; then halve
-            at = math.ceil(at * math.exp(min(max(value / slope, -1.4), 1.4)))
-        else:
-            at = (failed + passed) // 2 if passed else 2 * at
-        at = max(at, failed + 1)
-        at = min(at, passed - 1) if passed else at
-    return passed

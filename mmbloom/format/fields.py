@@ -20,7 +20,9 @@ MAGIC = b"\x89MMB\r\n\x1a\n"
 FORMAT_VERSION = 1
 HEADER_BYTES = 4096
 CHUNK_BYTES = 1 << 20
-KIND_BLOOM = 1
+KIND_BLOOM, KIND_FUSE, KIND_COUNTING = 1, 2, 3
+KIND_NAMES = {KIND_BLOOM: "bloom", KIND_FUSE: "fuse", KIND_COUNTING: "counting"}
+COUNTER_BITS = 4
 HASH_XXH3_128 = 1
 KEY_FORMS = {"raw": 0, "hex": 1}
 
@@ -45,9 +47,10 @@ WRITER_OPEN, KEYS_EXACT, FINGERPRINT_KNOWN = 1, 2, 4
 
 
 class LayoutRule(NamedTuple):
-    """What a layout fixes: its numbers, and the bounds of the fields beside it."""
+    """What a layout fixes: its numbers, the kind that has it, and the bounds of other fields."""
 
     number: int
+    kind: int
     probe_scheme: int
     block_bytes: int
     max_probes: int
@@ -59,10 +62,17 @@ class LayoutRule(NamedTuple):
 
 
 LAYOUT_RULES = {
-    "classic": LayoutRule(1, 1, 0, 64),
-    "line": LayoutRule(2, 2, 64, 16),
-    "page": LayoutRule(3, 3, 4096, 32),
+    "classic": LayoutRule(1, KIND_BLOOM, 1, 0, 64),
+    "line": LayoutRule(2, KIND_BLOOM, 2, 64, 16),
+    "page": LayoutRule(3, KIND_BLOOM, 3, 4096, 32),
+    "narrow": LayoutRule(4, KIND_BLOOM, 4, 16, 16),
+    "fuse3": LayoutRule(5, KIND_FUSE, 5, 0, 3),
+    "fuse4": LayoutRule(6, KIND_FUSE, 6, 0, 4),
+    # A counter for each bit of `narrow`, and so the same probes.
+    "counters": LayoutRule(7, KIND_COUNTING, 4, 64, 16),
 }
+# Named for the first layout that has it.
+SCHEME_NAMES = {rule.probe_scheme: f"{name}-1" for name, rule in reversed(LAYOUT_RULES.items())}
 LAYOUT_NAMES = {rule.number: name for name, rule in LAYOUT_RULES.items()}
 KEY_FORM_NAMES = {number: name for name, number in KEY_FORMS.items()}
 
@@ -165,7 +175,11 @@ HEADER = FieldTable(
     Field(152, 8, "q", "created_unix_ns"),
     Field(160, 16, "16s", "known_answer"),
     Field(176, 4, "I", "metadata_bytes"),
-    Field(180, 332, "332s", "reserved1"),
+    Field(180, 4, "I", "fingerprint_bits"),
+    Field(184, 4, "I", "segment_slots"),
+    Field(188, 4, "I", "num_segments"),
+    Field(192, 4, "I", "num_shards"),
+    Field(196, 316, "316s", "reserved1"),
     Field(512, 512, "512s", "slot_a"),
     Field(1024, 512, "512s", "slot_b"),
     Field(1536, 2048, "2048s", "metadata"),
@@ -186,6 +200,7 @@ STATUS = FieldTable(
     Field(72, 4, "I", "num_canaries"),
     Field(76, 4, "4s", "reserved0"),
     Field(80, 128, "128s", "canaries"),
-    Field(208, 296, "296s", "reserved1"),
+    Field(208, 8, "Q", "num_saturated"),
+    Field(216, 288, "288s", "reserved1"),
     Field(504, 8, "Q", "slot_checksum"),
 )

@@ -9,7 +9,7 @@ can be read. FORMAT.md is normative.
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmbloom.errors import ParameterError, ParameterTypeError, TruncatedError
 from mmbloom.format.fields import (
@@ -19,7 +19,6 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    KIND_BLOOM,
     LAYOUT_NAMES,
     LAYOUT_RULES,
     MAGIC,
@@ -27,6 +26,7 @@ from mmbloom.format.fields import (
     Rule,
     check_parameters,
 )
+from mmbloom.format.fuse import FIELDS as FUSE_FIELDS
 from mmbloom.format.metadata import decode_metadata, encode_metadata
 from mmbloom.format.rules import (
     field_rules,
@@ -36,6 +36,9 @@ from mmbloom.format.rules import (
     page_rules,
 )
 from mmbloom.format.status import Status, choose_slot, pack_status
+
+if TYPE_CHECKING:
+    from mmbloom.format.fuse import FuseShape
 
 _CHECKSUM_OFFSET = HEADER.offsets["header_checksum"]
 
@@ -73,11 +76,15 @@ class Header(NamedTuple):
     created_unix_ns: int
     known_answer: bytes
     metadata_bytes: int
+    fingerprint_bits: int
+    segment_slots: int
+    num_segments: int
+    num_shards: int
     metadata_json: bytes
 
     @property
     def layout_name(self) -> str:
-        """``"classic"``, ``"line"`` or ``"page"``."""
+        """``"classic"``, ``"line"`` and so on: LAYOUT_RULES has them all."""
         return LAYOUT_NAMES[self.layout]
 
     @property
@@ -126,7 +133,7 @@ class Header(NamedTuple):
         whole = values["file_bytes"] == file_bytes
         length = Rule("file_bytes", whole, values["file_bytes"], file_bytes, error=TruncatedError)
         HEADER.check([length], path)
-        status, slot_index, recovered = choose_slot(page, path, values["num_bits"])
+        status, slot_index, recovered = choose_slot(page, path, values["num_bits"], values["kind"])
         values["metadata_json"] = values["metadata"][: values["metadata_bytes"]]
         header = cls(**{name: values[name] for name in cls._fields})
         return HeaderPage(header, status, slot_index, recovered)
@@ -171,8 +178,11 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
+    shape: FuseShape | None = None,
 ) -> Header:
-    """Return the header of a new Bloom filter file; every other field follows from these.
+    """Return the header of a new filter file; every other field follows from these.
+
+    *shape* is for kind 2, fuse, and only for that.
 
     Raises:
         ParameterError: a value that a reader would refuse; ``name`` is that of the field.
@@ -186,7 +196,7 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
         "format_version": FORMAT_VERSION,
         "incompatible_features": 0,
         "compatible_features": 0,
-        "kind": KIND_BLOOM,
+        "kind": LAYOUT_RULES[layout].kind,
         "layout": LAYOUT_RULES[layout].number,
         "hash_id": HASH_XXH3_128,
         "key_form": KEY_FORMS[key_form],
@@ -201,6 +211,7 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
         "known_answer": known_answer(seed),
         "metadata_bytes": len(metadata_json),
         "metadata_json": metadata_json,
+        **dict(zip(FUSE_FIELDS, shape[1:] if shape else [0] * len(FUSE_FIELDS), strict=True)),
         **implied_fields(layout, num_bits),
     }
     check_parameters(field_rules(values | {"metadata": metadata_json}))

@@ -22,7 +22,8 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    KIND_BLOOM,
+    KIND_FUSE,
+    KIND_NAMES,
     KNOWN_ANSWER_KEY,
     LAYOUT_NAMES,
     LAYOUT_RULES,
@@ -30,10 +31,13 @@ from mmbloom.format.fields import (
     MAX_CAPACITY,
     MAX_METADATA_BYTES,
     MAX_NUM_BITS,
+    SCHEME_NAMES,
     SLOT_OFFSETS,
     Rule,
     is_zero,
 )
+from mmbloom.format.fuse import FIELDS as FUSE_FIELDS
+from mmbloom.format.fuse import fuse_rules
 from mmbloom.format.metadata import decode_metadata
 
 if TYPE_CHECKING:
@@ -55,9 +59,9 @@ _CHECKSUM_START = HEADER.offsets["header_checksum"]
 _NUMBERS = {
     field: (names.keys(), " or ".join(f"{number} ({name})" for number, name in names.items()))
     for field, names in {
-        "kind": {KIND_BLOOM: "bloom"},
+        "kind": KIND_NAMES,
         "layout": LAYOUT_NAMES,
-        "probe_scheme": {r.probe_scheme: f"{name}-1" for name, r in LAYOUT_RULES.items()},
+        "probe_scheme": SCHEME_NAMES,
         "hash_id": {HASH_XXH3_128: "xxh3-128"},
         "key_form": KEY_FORM_NAMES,
     }.items()
@@ -114,10 +118,13 @@ def field_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
     yield from _number_rules(values)
     layout = LAYOUT_NAMES[values["layout"]]
     rule, num_bits = LAYOUT_RULES[layout], values["num_bits"]
+    kind, its_kind = KIND_NAMES[values["kind"]], KIND_NAMES[rule.kind]
+    yield Rule("layout", kind == its_kind, f"a layout of kind {kind}", f"{layout}, of {its_kind}")
     yield _bounded("num_probes", values, 1, rule.max_probes)
     yield _bounded("num_bits", values, 1, MAX_NUM_BITS)
     step = rule.num_bits_step
     yield Rule("num_bits", num_bits % step == 0, f"a multiple of {step}", num_bits)
+    yield from _kind_rules(values)
     for name, implied in implied_fields(layout, num_bits).items():
         yield Rule(name, values[name] == implied, implied, values[name])
     yield _bounded("overfill", values, 0, 1)
@@ -138,6 +145,15 @@ def _number_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
     yield Rule("incompatible_features", not features, known, lowest, error=VersionError)
     for field, (numbers, known) in _NUMBERS.items():
         yield Rule(field, values[field] in numbers, known, values[field], error=VersionError)
+
+
+def _kind_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
+    """Yield the rules of the fields that only some kinds have."""
+    if values["kind"] == KIND_FUSE:
+        yield from fuse_rules(values)
+        return
+    for name in FUSE_FIELDS:
+        yield Rule(name, not values[name], "0 but for kind fuse", values[name])
 
 
 def _metadata_rules(metadata: bytes, metadata_bytes: int) -> Iterator[Rule]:

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmbloom.engine import checksum64
 from mmbloom.errors import ParameterError
 from mmbloom.format.fields import (
+    COUNTER_BITS,
     FINGERPRINT_KNOWN,
     HASH,
     KEYS_EXACT,
+    KIND_BLOOM,
+    KIND_COUNTING,
+    KIND_FUSE,
     MAX_CANARIES,
     MAX_NUM_BITS,
     SEALED,
@@ -40,7 +44,8 @@ class Status(NamedTuple):
     """One status slot, without its checksum. ``Status()`` is that of a new, empty, writable file.
 
     ``key_set`` is the sum of the distinct hashes mod 2^128, 0 unless FINGERPRINT_KNOWN;
-    ``canaries`` are up to 8 hashes (hi, lo) of keys that are in the filter.
+    ``canaries`` are up to 8 hashes (hi, lo) of keys that are in the filter; ``num_saturated`` is
+    for kind 3, counting, alone.
     """
 
     sequence: int = 1
@@ -53,6 +58,7 @@ class Status(NamedTuple):
     generation: int = 1
     key_set: int = 0
     canaries: tuple[tuple[int, int], ...] = ()
+    num_saturated: int = 0
 
     @property
     def is_sealed(self) -> bool:
@@ -108,7 +114,7 @@ def pack_status(status: Status) -> bytes:
     return checked + checksum64(checked).to_bytes(8, "little")
 
 
-def choose_slot(page: bytes, path: str, num_bits: int) -> Choice:
+def choose_slot(page: bytes, path: str, num_bits: int, kind: int = KIND_BLOOM) -> Choice:
     """Return the status that counts of the two in *page*, a whole header page.
 
     While WRITABLE a damaged slot is a torn write: the other one counts, and ``recovered`` says so.
@@ -122,7 +128,7 @@ def choose_slot(page: bytes, path: str, num_bits: int) -> Choice:
     slots = [page[offset : offset + SLOT_BYTES] for offset in SLOT_OFFSETS]
     checksums = [_checksum_rule(slot) for slot in slots]
     statuses = [
-        _read_slot(slot, path, base, num_bits) if checksum.holds else None
+        _read_slot(slot, path, base, num_bits, kind) if checksum.holds else None
         for slot, base, checksum in zip(slots, SLOT_OFFSETS, checksums, strict=True)
     ]
     slot_a, slot_b = statuses
@@ -141,14 +147,28 @@ def _checksum_rule(slot: bytes) -> Rule:
     return Rule("slot_checksum", computed == stored, f"{computed:#018x}", f"{stored:#018x}")
 
 
-def _read_slot(slot: bytes, path: str, base: int, num_bits: int) -> Status:
+def _read_slot(slot: bytes, path: str, base: int, num_bits: int, kind: int) -> Status:
     """Return the status in a slot whose checksum holds: a fault here was written so, not torn."""
     values = STATUS.unpack(slot)
     STATUS.check(_rules(values, num_bits), path, base)
+    STATUS.check(_kind_rules(values, num_bits, kind), path, base)
     high, low = HASH.unpack(values["key_set"])
     values["key_set"] = high << 64 | low
     values["canaries"] = tuple(HASH.iter_unpack(values["canaries"]))[: values["num_canaries"]]
     return Status(**{name: values[name] for name in Status._fields})
+
+
+def _kind_rules(values: dict[str, Any], num_bits: int, kind: int) -> Iterator[Rule]:
+    """Yield what the kind of the filter adds to the rules of the table."""
+    state, full = values["state"], values["num_saturated"]
+    if kind == KIND_FUSE:
+        yield Rule("state", state == SEALED, "2 (SEALED) for kind fuse", state)
+    most = num_bits // COUNTER_BITS if kind == KIND_COUNTING else 0
+    expected = f"at most {most}" if most else "0 but for kind counting"
+    yield Rule("num_saturated", full <= most, expected, full)
+    if kind == KIND_COUNTING and state == WRITABLE:  # its keys may be removed
+        found = values["num_canaries"]
+        yield Rule("num_canaries", not found, "0 while WRITABLE for kind counting", found)
 
 
 def _newer(slot_a: Status, slot_b: Status, path: str) -> tuple[Status, int]:

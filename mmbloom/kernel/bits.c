@@ -16,21 +16,12 @@ static inline uint64_t load_word(const uint8_t *bytes)
     return word;
 }
 
-/* Bits of one word by adding neighbours (Hacker's Delight, 5-1). */
-static inline uint32_t count_word(uint64_t word)
-{
-    word -= (word >> 1) & UINT64_C(0x5555555555555555);
-    word = (word & UINT64_C(0x3333333333333333)) + ((word >> 2) & UINT64_C(0x3333333333333333));
-    word = (word + (word >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
-    return (uint32_t)((word * UINT64_C(0x0101010101010101)) >> 56);
-}
-
 static uint32_t count_line_portable(const uint8_t *line)
 {
     uint32_t count = 0;
 
     for (size_t i = 0; i < LINE_BYTES; i += 8) {
-        count += count_word(load_word(line + i));
+        count += count_bits(load_word(line + i));
     }
     return count;
 }
@@ -68,7 +59,7 @@ uint64_t mmb_popcount(const uint8_t *bytes, size_t num_bytes)
         count += count_line(bytes + i);
     }
     for (; i < num_bytes; i++) {
-        count += count_word(bytes[i]);
+        count += count_bits(bytes[i]);
     }
     return count;
 }

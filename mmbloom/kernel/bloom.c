@@ -1,10 +1,12 @@
-/* Bloom filters over a mapped payload: one door for the three layouts. */
+/* Bloom filters over a mapped payload: one door for the layouts. */
 #include "layouts.h"
 
 void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
 {
     if (bloom->layout == MMB_CLASSIC) {
         mmb_classic_probes(bloom, hash, bits);
+    } else if (bloom->layout == MMB_NARROW) {
+        mmb_narrow_probes(bloom, hash, bits);
     } else {
         mmb_lines_probes(bloom, hash, bits);
     }
@@ -26,8 +28,13 @@ size_t mmb_bloom_pages(const mmb_bloom *bloom, const mmb_hash *hashes, size_t n,
 
 uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
 {
-    return bloom->layout == MMB_CLASSIC ? mmb_classic_contains(bloom, payload, hash)
-                                        : mmb_lines_contain(bloom, payload, hash);
+    if (bloom->layout == MMB_CLASSIC) {
+        return mmb_classic_contains(bloom, payload, hash);
+    }
+    if (bloom->layout == MMB_NARROW) {
+        return mmb_narrow_contains(bloom, payload, hash);
+    }
+    return mmb_lines_contain(bloom, payload, hash);
 }
 
 void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
@@ -35,6 +42,8 @@ void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, con
 {
     if (bloom->layout == MMB_CLASSIC) {
         mmb_classic_contains_many(bloom, payload, hashes, n, maybe);
+    } else if (bloom->layout == MMB_NARROW) {
+        mmb_narrow_contains_many(bloom, payload, hashes, n, maybe);
     } else {
         mmb_lines_contain_many(bloom, payload, hashes, n, maybe);
     }
@@ -42,14 +51,36 @@ void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, con
 
 unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
 {
-    return bloom->layout == MMB_CLASSIC ? mmb_classic_add(bloom, payload, hash) : mmb_lines_add(bloom, payload, hash);
+    if (bloom->layout == MMB_CLASSIC) {
+        return mmb_classic_add(bloom, payload, hash);
+    }
+    if (bloom->layout == MMB_NARROW) {
+        return mmb_narrow_add(bloom, payload, hash);
+    }
+    return mmb_lines_add(bloom, payload, hash);
 }
 
 size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                           uint64_t *num_new, const mmb_dirty *dirty)
 {
-    return bloom->layout == MMB_CLASSIC ? mmb_classic_add_many(bloom, payload, hashes, n, room, num_new, dirty)
-                                        : mmb_lines_add_many(bloom, payload, hashes, n, room, num_new, dirty);
+    if (bloom->layout == MMB_CLASSIC) {
+        return mmb_classic_add_many(bloom, payload, hashes, n, room, num_new, dirty);
+    }
+    if (bloom->layout == MMB_NARROW) {
+        return mmb_narrow_add_many(bloom, payload, hashes, n, room, num_new, dirty);
+    }
+    return mmb_lines_add_many(bloom, payload, hashes, n, room, num_new, dirty);
+}
+
+void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe)
+{
+    mmb_bloom_contains_many(bloom, payload, hashes, n, maybe);
+}
+
+size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
+{
+    (void)payload;
+    return mmb_bloom_pages(bloom, hashes, n, pages);
 }
 
 void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,

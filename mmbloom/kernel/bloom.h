@@ -1,4 +1,4 @@
-/* Hashes -> bits. The three probe rules of FORMAT.md, one key at a time and in prefetched batches. */
+/* Hashes -> bits. The probe rules of FORMAT.md, one key at a time and in prefetched batches. */
 #ifndef MMB_BLOOM_H
 #define MMB_BLOOM_H
 
@@ -7,9 +7,11 @@
 
 #define MMB_LINE_BYTES 64U
 #define MMB_LINE_BITS 512U
-#define MMB_MAX_PROBES 64U /* classic; line takes up to 16, page up to 32 */
+#define MMB_NARROW_BYTES 16U
+#define MMB_NARROW_BITS 128U
+#define MMB_MAX_PROBES 64U /* classic; line and narrow take up to 16, page up to 32 */
 
-/* Requires: num_probes within the layout's range; num_bits > 0, a multiple of 512 (line) or 32768 (page). */
+/* Requires: num_probes within the layout's range; num_bits > 0, a multiple of 512 (line), 32768 (page) or 128 (narrow). */
 typedef struct {
     mmb_layout layout;
     uint32_t num_probes;
@@ -29,6 +31,10 @@ uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_h
 /* The same for n hashes, prefetching ahead: maybe[i] is 0 or 1. */
 void mmb_bloom_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                              uint8_t *maybe);
+
+/* The same as an mmb_look_up and an mmb_pages_of of pipeline.h; `bloom` points to an mmb_bloom. */
+size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages);
+void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe);
 
 /* Set the bits of one key; 1 if one of them was zero: the key is new. */
 unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);

@@ -6,29 +6,9 @@
 
    The AVX2 path answers for up to 8 probes in one step; RocksDB's FastLocalBloom (P. Dillinger, 2019) has the idea. */
 #include "layouts.h"
+#include "mixing.h"
 
 #include <string.h>
-
-#if MMB_HAVE_AVX2
-#include <immintrin.h>
-#endif
-
-#if defined(__GNUC__)
-#define MMB_INLINE static inline __attribute__((always_inline))
-#else
-#define MMB_INLINE static inline
-#endif
-
-/* Probe i of a line: ((h * MULTIPLIERS[i] + ADDENDS[i]) mod 2^32) >> 23. MULTIPLIERS[i] = C^i and ADDENDS[i] = (i + 1) * C
-   mod 2^32, C = floor(2^32 / golden ratio). The addends keep the 16 probes of h = 0 (and of any h with few bits) apart. */
-static const uint32_t MULTIPLIERS[16] = {
-    0x00000001, 0x9E3779B9, 0xE35E67B1, 0x734297E9, 0x35FBE861, 0xDEB7C719, 0x0448B211, 0x3459B749,
-    0xAB25F4C1, 0x52941879, 0x9C95E071, 0xF5AB9AA9, 0x2D6BA521, 0x8BEDEDD9, 0x9BFB72D1, 0x3AE1C209,
-};
-static const uint32_t ADDENDS[16] = {
-    0x9E3779B9, 0x3C6EF372, 0xDAA66D2B, 0x78DDE6E4, 0x1715609D, 0xB54CDA56, 0x5384540F, 0xF1BBCDC8,
-    0x8FF34781, 0x2E2AC13A, 0xCC623AF3, 0x6A99B4AC, 0x08D12E65, 0xA708A81E, 0x454021D7, 0xE3779B90,
-};
 
 /* Lines asked for ahead of the one that is tested: enough to fill the ~12-16 line fill buffers of a core and the
    queue behind them. 16 to 64 measured alike. */
@@ -54,7 +34,7 @@ typedef struct {
 
 static inline uint32_t line_bit(const line_probes *probes, uint32_t i)
 {
-    return (probes->h[i >> 3] * MULTIPLIERS[i] + ADDENDS[i]) >> 23;
+    return mix_probe(probes->h[i >> 3], i) >> 23;
 }
 
 static inline uint8_t line_contains(const uint8_t *line, const line_probes *probes)
@@ -214,8 +194,6 @@ MMB_INLINE void lines_add_part(key_setter set, const mmb_bloom *bloom, uint8_t *
 }
 
 #if MMB_HAVE_AVX2
-#define MMB_AVX2 __attribute__((target("avx2")))
-
 /* Eight probes of a line: which of its sixteen 32-bit words, and which bit of the word. Lanes from `count` on have none. */
 typedef struct {
     __m256i mixed; /* bits 31..28: the word; bits 27..23: the bit */
@@ -224,28 +202,16 @@ typedef struct {
 
 MMB_AVX2 static inline eight_probes mix_eight(uint32_t h, unsigned first, uint32_t count)
 {
-    const __m256i multipliers = _mm256_loadu_si256((const __m256i *)(const void *)(MULTIPLIERS + first));
-    const __m256i addends = _mm256_loadu_si256((const __m256i *)(const void *)(ADDENDS + first));
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i mixed = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_set1_epi32((int)h), multipliers), addends);
+    const __m256i mixed = mix_eight_probes(h, first);
     const __m256i shift = _mm256_srli_epi32(_mm256_slli_epi32(mixed, 4), 27);
-    const __m256i active = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lanes);
 
-    return (eight_probes){mixed, _mm256_sllv_epi32(_mm256_srli_epi32(active, 31), shift)};
+    return (eight_probes){mixed, _mm256_sllv_epi32(first_lanes(count), shift)};
 }
 
-/* Whether the probes are all set. The shuffles read the low 3 bits of a word's number, the blend its highest. */
+/* Whether the probes are all set. */
 MMB_AVX2 static inline int eight_are_set(const uint8_t *line, eight_probes probes)
 {
-    const __m256i lower = _mm256_loadu_si256((const __m256i *)(const void *)line);
-    const __m256i upper = _mm256_loadu_si256((const __m256i *)(const void *)(line + 32));
-    const __m256i word = _mm256_srli_epi32(probes.mixed, 28);
-    const __m256i from_lower = _mm256_permutevar8x32_epi32(lower, word);
-    const __m256i from_upper = _mm256_permutevar8x32_epi32(upper, word);
-    const __m256i words = _mm256_castps_si256(_mm256_blendv_ps(
-        _mm256_castsi256_ps(from_lower), _mm256_castsi256_ps(from_upper), _mm256_castsi256_ps(probes.mixed)));
-
-    return _mm256_testc_si256(words, probes.bits);
+    return _mm256_testc_si256(eight_words(line, probes.mixed), probes.bits);
 }
 
 MMB_AVX2 static inline unsigned eight_set(uint8_t *line, eight_probes probes, uint32_t count)

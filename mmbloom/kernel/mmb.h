@@ -4,7 +4,9 @@
      source.c     memory in some layout      -> views   (where each key lies)
      canonical.c  a view                     -> canonical bytes (UTF-8, decoded hex)
      hash.c       canonical bytes            -> 128-bit hashes
-     bloom.c      hashes                     -> bits of a payload; layouts in classic.c and lines.c
+     bloom.c      hashes                     -> bits of a payload; layouts in classic.c, lines.c and narrow.c
+     counting.c   hashes                     -> counters of a payload
+     fuse.c       hashes                     -> fingerprints of a payload
      bits.c       whole payloads: counts, unions, fill
      partition.c  hashes                     -> partitions by the top bits of hi
      sort.c       hashes                     -> sorted distinct hashes
@@ -38,7 +40,8 @@ typedef enum {
     MMB_HEX_ODD,       /* key form hex: an odd number of digits                              */
     MMB_HEX_DIGIT,     /* key form hex: a character that is no hexadecimal digit             */
     MMB_FIELD_MISSING, /* a line has fewer fields than the one that was asked for            */
-    MMB_BLANK_LINE     /* an empty line where none may be                                    */
+    MMB_BLANK_LINE,    /* an empty line where none may be                                    */
+    MMB_UNSOLVABLE     /* no seed in the number allowed gives a fuse filter of these hashes  */
 } mmb_status;
 
 /* How the code units of a view become canonical bytes. The three text encodings are CPython's own. */
@@ -48,7 +51,7 @@ typedef enum { MMB_BYTES = 0, MMB_LATIN1 = 1, MMB_UCS2 = 2, MMB_UCS4 = 4 } mmb_e
 typedef enum { MMB_RAW = 0, MMB_HEX = 1 } mmb_key_form;
 
 /* Numbers as in FORMAT.md, field layout. */
-typedef enum { MMB_CLASSIC = 1, MMB_LINE = 2, MMB_PAGE = 3 } mmb_layout;
+typedef enum { MMB_CLASSIC = 1, MMB_LINE = 2, MMB_PAGE = 3, MMB_NARROW = 4 } mmb_layout;
 
 /* Where one key lies: `length` code units of `encoding` at `data`. */
 typedef struct {

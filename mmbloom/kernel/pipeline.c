@@ -34,7 +34,7 @@ mmb_status mmb_hash_source(mmb_source *source, const mmb_keying *keying, mmb_has
     return MMB_OK;
 }
 
-mmb_status mmb_contains_views(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+mmb_status mmb_contains_views(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
                               const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
 {
     mmb_hash hashes[CHUNK_KEYS];
@@ -47,14 +47,14 @@ mmb_status mmb_contains_views(const mmb_bloom *bloom, const uint8_t *payload, co
             *count = done + hashed;
             return status;
         }
-        mmb_bloom_contains_many(bloom, payload, hashes, keys, maybe + done);
+        lookup->contains_many(lookup->shape, payload, hashes, keys, maybe + done);
         done += keys;
     }
     *count = n;
     return MMB_OK;
 }
 
-mmb_status mmb_contains_source(const mmb_bloom *bloom, const uint8_t *payload, const mmb_keying *keying,
+mmb_status mmb_contains_source(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
                                mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
 {
     mmb_view views[CHUNK_KEYS];
@@ -65,7 +65,7 @@ mmb_status mmb_contains_source(const mmb_bloom *bloom, const uint8_t *payload, c
         size_t looked_up = 0;
         const mmb_status filling = mmb_source_fill(source, views, smaller(CHUNK_KEYS, max - done), &filled);
         const mmb_status status =
-            mmb_contains_views(bloom, payload, keying, views, filled, maybe + done, &looked_up);
+            mmb_contains_views(lookup, payload, keying, views, filled, maybe + done, &looked_up);
         done += looked_up;
         if (status != MMB_OK || filling != MMB_OK || filled == 0) {
             *count = done;

@@ -2,11 +2,15 @@
 
 Written to be read beside FORMAT.md, not to be fast: a look-up takes microseconds where the kernel
 takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``probes`` ->
-``payloads``, and ``core`` puts them together. The names are those of ``_kernel.pyi``, which
-documents them; tests/test_engines.py holds the two engines together byte for byte.
+``payloads``; ``core`` and one file a kind put them together. The names are those of
+``_kernel.pyi``, which documents them; tests/test_engines.py holds the two engines together byte
+for byte.
 """
 
-from mmbloom.reference.core import BloomCore, FollowingCore
+from mmbloom.reference.bloom import BloomCore
+from mmbloom.reference.core import ChangingCore, FilterCore
+from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
+from mmbloom.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
 from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
 from mmbloom.reference.keys import (
@@ -21,6 +25,7 @@ from mmbloom.reference.partitions import Partitions, add_part, span
 from mmbloom.reference.payloads import (
     checksum64,
     line_histogram,
+    narrow_histogram,
     page_fill,
     page_halves,
     payloads_equal,
@@ -31,7 +36,10 @@ from mmbloom.reference.probes import probes
 __all__ = [
     "ENGINE",
     "BloomCore",
-    "FollowingCore",
+    "ChangingCore",
+    "CountingCore",
+    "FilterCore",
+    "FuseCore",
     "Guard",
     "LinesBatch",
     "ObjectBatch",
@@ -41,12 +49,17 @@ __all__ = [
     "add_part",
     "checksum64",
     "count_lines",
+    "counter_histogram",
+    "flatten_counters",
+    "fuse_scratch_bytes",
+    "fuse_shard",
     "guard_is_installed",
     "hash_batch",
     "hash_bytes",
     "hash_key",
     "install_guard",
     "line_histogram",
+    "narrow_histogram",
     "page_fill",
     "page_halves",
     "payloads_equal",

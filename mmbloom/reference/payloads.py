@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
 LINE_BYTES, LINE_BITS = 64, 512
-PAGE_BYTES = 4096
+NARROW_BYTES, PAGE_BYTES = 16, 4096
 
 
 def checksum64(data: Buffer) -> int:
@@ -29,6 +29,14 @@ def line_histogram(data: Buffer) -> list[int]:
     """Return how many 64-byte lines have x set bits, for x = 0..512."""
     histogram = [0] * (LINE_BITS + 1)
     for line in _blocks(data, LINE_BYTES):
+        histogram[popcount(line)] += 1
+    return histogram
+
+
+def narrow_histogram(data: Buffer) -> list[int]:
+    """Return how many 16-byte lines have x set bits, for x = 0..128."""
+    histogram = [0] * (8 * NARROW_BYTES + 1)
+    for line in _blocks(data, NARROW_BYTES):
         histogram[popcount(line)] += 1
     return histogram
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-CLASSIC, LINE, PAGE = 1, 2, 3
-MAX_PROBES = {CLASSIC: 64, LINE: 16, PAGE: 32}
-LINE_BITS, PAGE_BITS = 512, 32768
+CLASSIC, LINE, PAGE, NARROW = 1, 2, 3, 4
+MAX_PROBES = {CLASSIC: 64, LINE: 16, PAGE: 32, NARROW: 16}
+LINE_BITS, PAGE_BITS, NARROW_BITS = 512, 32768, 128
 
 MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 # floor(2^64 / golden ratio) and floor(2^32 / golden ratio), both odd: Fibonacci hashing,
@@ -16,7 +16,7 @@ ADDENDS = [(i + 1) * GOLDEN32 & MASK32 for i in range(16)]
 
 
 def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> list[int]:
-    """Return the bit numbers of a hash: FORMAT.md, "Probes"."""
+    """Return the bit numbers of a hash, or the numbers of its counters: FORMAT.md, "Probes"."""
     if num_probes > MAX_PROBES[layout]:
         raise ValueError(f"num_probes is {num_probes}, at most {MAX_PROBES[layout]}")
     if layout == CLASSIC:
@@ -25,12 +25,17 @@ def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> lis
     if layout == LINE:
         line = hi * (num_bits // LINE_BITS) >> 64
         words = [low] * 8 + [high] * 8
-        return [LINE_BITS * line + _line_bit(words[i], i) for i in range(num_probes)]
+        return [LINE_BITS * line + (_mix(words[i], i) >> 23) for i in range(num_probes)]
+    if layout == NARROW:
+        line = hi * (num_bits // NARROW_BITS) >> 64
+        words = [low] * 8 + [high] * 8
+        return [NARROW_BITS * line + (_mix(words[i], i) >> 25) for i in range(num_probes)]
     product = hi * (num_bits // PAGE_BITS)
     page, fraction = product >> 64, product & MASK64
     lines = (64 * page + (fraction >> 59), 64 * page + 32 + (fraction >> 54 & 31))
     halves = (low, high)
-    return [LINE_BITS * lines[i % 2] + _line_bit(halves[i % 2], i // 2) for i in range(num_probes)]
+    bits = [_mix(halves[i % 2], i // 2) >> 23 for i in range(num_probes)]
+    return [LINE_BITS * lines[i % 2] + bit for i, bit in enumerate(bits)]
 
 
 def _classic_probes(num_bits: int, num_probes: int, x: int, y: int) -> list[int]:
@@ -45,5 +50,6 @@ def _classic_probes(num_bits: int, num_probes: int, x: int, y: int) -> list[int]
     return bits
 
 
-def _line_bit(h: int, i: int) -> int:
-    return (h * MULTIPLIERS[i] + ADDENDS[i] & MASK32) >> 23
+def _mix(h: int, i: int) -> int:
+    """Return probe i of the word h, whose upper bits say where."""
+    return h * MULTIPLIERS[i] + ADDENDS[i] & MASK32

@@ -45,6 +45,23 @@ def test_every_fact_has_a_row(run: Run, names_filter: Path) -> None:
     assert facts["metadata"] == "none"
 
 
+def test_a_counting_filter_tells_of_its_counters(run: Run, folder: Path) -> None:
+    """How many, how many are full, and how many keys that speaks for."""
+    path = folder / "sessions.mmb"
+    with mmbloom.CountingBloomFilter.create(path, capacity=1000, fpr=0.01) as writer:
+        writer.update(["ada"] * 20 + [str(i) for i in range(99)])
+        writer.flush()
+        writer.remove("50")
+        out = run("info", path).out.decode()
+        full = writer.num_saturated
+
+    assert "about 99 of 1,000 (a writer has it open, or died; 100 at its last flush)" in out
+    assert f"10,880 counters of 4 bits, {full} at their end" in out
+    assert "99 as far as the counters tell, of 1,000" in run("info", path).out.decode()
+    assert run("check", path, "ada", "50").out == b"ada\n"
+    assert run("verify", path).code == 0
+
+
 def test_json_has_every_fact_and_the_fill(run: Run, names_filter: Path) -> None:
     """The same as BloomFilter.info(), and the chart as numbers."""
     result = json.loads(run("info", names_filter, "--json").out)

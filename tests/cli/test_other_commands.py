@@ -19,14 +19,40 @@ if TYPE_CHECKING:
 
 
 def test_plan_puts_the_layouts_side_by_side(run: Run) -> None:
-    """One row a layout; the star is at what build takes."""
+    """One row a layout of each kind; the star is at what build takes."""
     out = run("plan", "--keys", "1e9", "--fpr", "0.001").out.decode()
 
     assert out.splitlines()[0] == "keys  1,000,000,000"
     head, *rows = out.splitlines()[3:]
     assert head.split("  ")[0] == "layout"
-    assert [row[:8].rstrip() for row in rows] == ["classic", "line", "page *"]
+    names = ["classic", "line", "page *", "counters", "fuse3", "fuse4"]
+    assert [row[:8].rstrip() for row in rows] == names
     assert len({len(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("use", "fpr", "layout"),
+    [
+        pytest.param("static", "0.001", "fuse4", id="static"),
+        pytest.param("static", "1e-11", "page", id="static-but-too-rare-for-fuse"),
+        pytest.param("cold", "0.001", "page", id="cold"),
+        pytest.param("cold", "0.01", "line", id="cold-and-frequent"),
+        pytest.param("growing", "0.001", "page", id="growing"),
+        pytest.param("shrinking", "0.001", "counters", id="shrinking"),
+    ],
+)
+def test_plan_recommends_for_a_use_and_says_why(run: Run, use: str, fpr: str, layout: str) -> None:
+    """The star is there, and a line below the table."""
+    options = ("plan", "--keys", "1e6", "--fpr", fpr, "--use", use)
+    out = run(*options).out.decode()
+    result = json.loads(run(*options, "--json").out)
+
+    assert [row for row in out.splitlines() if " * " in row] == [
+        row for row in out.splitlines() if row.startswith(f"{layout} *")
+    ]
+    assert out.splitlines()[-1].startswith(f"{use}  {layout}: ")
+    assert (result["use"], result["recommended"]) == (use, layout)
+    assert result["why"] in out
 
 
 def test_plan_counts_in_integers_of_any_size(run: Run) -> None:
@@ -42,8 +68,17 @@ def test_plan_tells_the_size_of_the_file_to_the_byte(run: Run, names: Path, fold
     """N10: bytes are known before anything is written."""
     result = json.loads(run("plan", "--keys", "5", "--fpr", "0.01", "--json").out)
 
+    counting = mmbloom.CountingBloomFilter
+    counting.create(folder / "counters.mmb", capacity=5, fpr=0.01).close()
     for row in result["layouts"]:
         path = folder / f"{row['layout']}.mmb"
+        if row["kind"] == "fuse":
+            mmbloom.build(
+                path, [str(i) for i in range(5)], kind="fuse", fpr=0.01, layout=row["layout"]
+            ).close()
+        if row["kind"] != "bloom":
+            assert path.stat().st_size == row["file_bytes"]
+            continue
         run("build", names, "-o", path, "--fpr", "0.01", "--layout", row["layout"])
         assert path.stat().st_size == row["file_bytes"]
 

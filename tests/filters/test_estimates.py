@@ -181,7 +181,7 @@ def test_the_fpr_of_classic_is_that_of_its_fill() -> None:
 
 def test_the_fpr_of_page_is_not_in_the_histogram() -> None:
     """It depends on which lines share a page, so the histogram is refused."""
-    with pytest.raises(ParameterError, match="layout: expected line or classic, found 'page'"):
+    with pytest.raises(ParameterError, match="layout: expected any but page, found 'page'"):
         fpr_from_line_histogram(Geometry("page", 32_768, 6), [0] * 513)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.filters import model, sizing
+from mmbloom.filters import model, search
 from mmbloom.filters.sizing import (
     LAYOUT_IDS,
     LAYOUTS,
@@ -22,6 +22,7 @@ from mmbloom.filters.sizing import (
     check_layout,
     model_fpr,
     plan,
+    plan_counters,
     planned_fpr,
     twin_fpr,
 )
@@ -187,6 +188,8 @@ def test_page_is_the_mean_over_loads_of_a_page_and_its_two_lines(
         pytest.param("classic", 300, 3, 60, id="classic"),
         pytest.param("line", 512 * 3, 4, 200, id="line"),
         pytest.param("page", 32768 * 2, 5, 9000, id="page"),
+        pytest.param("narrow", 128 * 5, 3, 100, id="narrow"),
+        pytest.param("counters", 512 * 5, 3, 100, id="counters"),
     ],
 )
 def test_the_model_is_what_ideal_probes_do(
@@ -197,7 +200,7 @@ def test_the_model_is_what_ideal_probes_do(
     Only the lines of the query are filled; which keys fall there is drawn for every key.
     """
     trials, rng = 20_000, np.random.default_rng(2)
-    geometry = Geometry(layout, num_bits, num_probes)
+    geometry = Geometry(layout, num_bits, num_probes).flat
     line_bits = 512 if layout == "page" else geometry.block_bits
     counts = (num_probes - num_probes // 2, num_probes // 2) if layout == "page" else (num_probes,)
     in_block = rng.binomial(num_keys, 1 / geometry.num_blocks, size=trials)
@@ -312,6 +315,36 @@ def test_bits_per_key_are_those_of_the_table(
     assert geometry.num_probes == num_probes
 
 
+@pytest.mark.parametrize(
+    ("fpr", "bits_per_key", "num_probes"),
+    [(0.1, 19.678, 3), (1e-2, 43.389, 6), (1e-3, 76.047, 8), (1e-4, 123.777, 10)],
+)
+def test_a_key_of_counters_costs_four_times_a_line_of_128_bits(
+    fpr: float, bits_per_key: float, num_probes: int
+) -> None:
+    """As the documentation says; what they stand for has a quarter of it."""
+    geometry = plan_counters(10**9, fpr)
+
+    assert geometry.num_bits / 10**9 == pytest.approx(bits_per_key, abs=6e-4)
+    assert geometry.num_probes == num_probes
+    assert geometry.flat == Geometry("narrow", geometry.num_bits // 4, num_probes)
+    assert geometry.flat.payload_bytes == pytest.approx(geometry.payload_bytes / 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 100, 10_000, 10**9])
+@pytest.mark.parametrize("fpr", [0.9, 0.3, 1e-2, 1e-4, 1e-8, 1e-12])
+def test_counters_are_as_few_as_keep_the_rate(capacity: int, fpr: float) -> None:
+    """One line less is too small, whatever the number of probes."""
+    geometry = plan_counters(capacity, fpr)
+
+    assert geometry.validate().layout == "counters"
+    assert planned_fpr(geometry, capacity) <= fpr
+    smaller = geometry.num_bits - 512
+    if smaller:
+        least = min(planned_fpr(Geometry("counters", smaller, k), capacity) for k in range(1, 17))
+        assert least > fpr
+
+
 def test_ten_billion_keys_at_1e_10_take_sixty_gigabytes() -> None:
     """An overflow of 32 bits once made 350 MB of this."""
     geometry = plan(10**10, 1e-10, "classic")
@@ -359,7 +392,7 @@ def test_the_search_ends_at_the_least_size_even_without_a_slope_to_follow(
         tried.append(size)
         return -1.0 if size >= least else 1.0
 
-    assert sizing._least_passing(excess, guess, slope) == least
+    assert search.least_passing(excess, guess, slope) == least
     assert len(tried) < 110
 
 
@@ -499,6 +532,8 @@ def test_few_classic_keys_have_no_twins() -> None:
         pytest.param(Geometry("line", 512, 16), 1, 0.0, id="line-two-words"),
         pytest.param(Geometry("classic", 4096, 20), 50, 0.0, id="classic"),
         pytest.param(Geometry("page", 32768, 16), 1, 0.0, id="page"),
+        pytest.param(Geometry("narrow", 1280, 8), 50, 5 * 2**-32, id="narrow-5-keys-a-line"),
+        pytest.param(Geometry("counters", 5120, 8), 50, 5 * 2**-32, id="counters"),
     ],
 )
 def test_a_word_of_32_bits_has_one_twin_in_2_to_the_32(
@@ -610,6 +645,8 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         pytest.param(Geometry("classic", 2**53, 3), 0, 2**53, 1, 2**50, id="largest"),
         pytest.param(Geometry("line", 1536, 6), 64, 512, 3, 192, id="line"),
         pytest.param(Geometry("page", 65536, 8), 4096, 32768, 2, 8192, id="page"),
+        pytest.param(Geometry("narrow", 640, 8), 16, 128, 5, 128, id="narrow"),
+        pytest.param(Geometry("counters", 1536, 8), 64, 512, 3, 192, id="counters"),
     ],
 )
 def test_sizes_follow_from_layout_and_bits(
@@ -636,6 +673,10 @@ def test_sizes_follow_from_layout_and_bits(
         pytest.param(Geometry("classic", 512, 65), "num_probes", id="classic-65"),
         pytest.param(Geometry("line", 512, 17), "num_probes", id="line-17"),
         pytest.param(Geometry("page", 32768, 33), "num_probes", id="page-33"),
+        pytest.param(Geometry("fuse3", 512, 3), "layout", id="another-kind"),
+        pytest.param(Geometry("narrow", 192, 5), "num_bits", id="one-line-and-a-half"),
+        pytest.param(Geometry("counters", 128, 5), "num_bits", id="a-quarter-of-a-line"),
+        pytest.param(Geometry("counters", 512, 17), "num_probes", id="counters-17"),
     ],
 )
 def test_an_impossible_geometry_is_refused_by_field(geometry: Geometry, field: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 import mmbloom.format.fields as fields_module
+from mmbloom import reference
 from mmbloom.engine import checksum64, hash_key
 from mmbloom.errors import FormatError
 from mmbloom.format.checksums import check_payload, checksum_root, checksum_table
@@ -19,6 +20,7 @@ from mmbloom.format.fields import (
     HEADER,
     HEADER_BYTES,
     KEY_FORMS,
+    KIND_BLOOM,
     KNOWN_ANSWER_KEY,
     LAYOUT_RULES,
     MAGIC,
@@ -26,8 +28,10 @@ from mmbloom.format.fields import (
     STATUS,
     Field,
 )
+from mmbloom.format.fuse import ARITIES
 from mmbloom.format.header import Header, new_header
 from mmbloom.format.status import Status
+from mmbloom.reference.fuse import Fuse
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -36,7 +40,9 @@ SPEC = Path(fields_module.__file__).with_name("FORMAT.md").read_text(encoding="u
 READER_PATH = Path(__file__).with_name("independent_reader.py")
 READER = runpy.run_path(str(READER_PATH))
 LOW64 = (1 << 64) - 1
+GOLDEN64 = 0x9E3779B97F4A7C15
 MEMBERS = ["", "abc", "naïve"]
+BLOOM_LAYOUTS = [name for name, rule in LAYOUT_RULES.items() if rule.kind == KIND_BLOOM]
 
 
 def section(title: str) -> str:
@@ -124,10 +130,12 @@ def test_the_numbers_in_the_spec_are_those_in_the_code() -> None:
     assert [(int(number), name) for number, name, _ in key_forms] == [
         (number, name) for name, number in KEY_FORMS.items()
     ]
-    assert [(name, *map(int, [number, *rest])) for number, name, *rest in layouts] == [
+    assert sorted((name, *map(int, [number, *rest])) for number, name, *rest in layouts) == sorted(
         (name, *rule, rule.num_bits_step) for name, rule in LAYOUT_RULES.items()
-    ]
-    assert [row[0] for row in kinds] == [str(fields_module.KIND_BLOOM)]
+    )
+    assert [(int(number), text.split(":")[0]) for number, text in kinds] == list(
+        fields_module.KIND_NAMES.items()
+    )
     assert [row[0] for row in hashes] == [str(fields_module.HASH_XXH3_128)]
 
 
@@ -150,7 +158,7 @@ def test_multipliers_and_addends_follow_from_the_golden_ratio() -> None:
 
 # ---- test vectors --------------------------------------------------------------------------------
 
-HASH_ROWS, PROBE_ROWS = tables("Test vectors")
+HASH_ROWS, PROBE_ROWS, FUSE_ROWS = tables("Test vectors")
 
 
 @pytest.mark.parametrize(("key", "seed", "hi", "lo"), HASH_ROWS)
@@ -203,7 +211,7 @@ def test_the_pseudo_code_gives_the_probe_vectors_as_it_is_written(
     lines = [64 * block + (fraction >> 59), 64 * block + 32 + ((fraction >> 54) & 31)]
     found = []
     for i in range(len(expected)):
-        line, high = (block, i >= 8) if layout == "line" else (lines[i % 2], i % 2 == 1)
+        line, high = (lines[i % 2], i % 2 == 1) if layout == "page" else (block, i >= 8)
         h = lo >> 32 if high else lo & 0xFFFFFFFF
         found.append(
             eval(  # noqa: S307 - text of this repository
@@ -215,12 +223,48 @@ def test_the_pseudo_code_gives_the_probe_vectors_as_it_is_written(
 
 
 def test_the_probe_vectors_reach_every_layout_and_the_most_probes() -> None:
-    """Line and page with all their probes, classic beyond 2^32 bits."""
+    """Line, narrow and page with all their probes, classic beyond 2^32 bits."""
     shapes = {(layout, int(num_bits), bits.count(",") + 1) for layout, num_bits, bits in PROBE_ROWS}
 
-    assert {layout for layout, _, _ in shapes} == set(LAYOUT_RULES)
-    assert {("line", 51200, 16), ("page", 327680, 32)} < shapes
+    assert {layout for layout, _, _ in shapes} == set(BLOOM_LAYOUTS)
+    assert {("line", 51200, 16), ("narrow", 12800, 16), ("page", 327680, 32)} < shapes
     assert max(num_bits for _, num_bits, _ in shapes) > 1 << 32
+
+
+@pytest.mark.parametrize("row", FUSE_ROWS, ids=lambda row: f"{row[0]}-{row[4]}-shards")
+def test_fuse_vectors(row: list[str]) -> None:
+    """The rule as the specification's reference has it, and the pseudo-code as it is written."""
+    layout, (width, size, segments, shards) = row[0], map(int, row[1:5])
+    hi, lo = divmod(xxh3_128_intdigest(b"abc"), 1 << 64)
+    fuse = Fuse(ARITIES[layout], width, size, segments, shards)
+    shard, rest = fuse.shard_of(hi)
+
+    expected = int(row[5]), [int(slot) for slot in row[6].split(", ")], int(row[7].strip("`"), 16)
+    assert (shard, fuse.slots(rest, lo, GOLDEN64), fuse.fingerprint(hi, lo)) == expected
+    names: dict[str, object] = {
+        "hi": hi,
+        "lo": lo,
+        "C": GOLDEN64,
+        "k": ARITIES[layout],
+        "num_shards": shards,
+        "num_segments": segments,
+        "segment_slots": size,
+        "table": [GOLDEN64] * shards,
+        "mulhi": lambda a, b: a * b >> 64,
+        "slot": {},
+    }
+    text = section("Probe schemes 5 and 6, layouts fuse3 and fuse4").split("```")[1]
+    code = text.removeprefix("text").replace("xor", "^").replace("2^64", "2**64")
+    code = code.replace(" mod ", " % ").replace("for i = 1 to k - 1:", "for i in range(1, k):")
+    exec(code, names)  # noqa: S102 - text of this repository
+    assert (names["shard"], list(names["slot"].values())) == expected[:2]  # type: ignore[attr-defined]
+
+
+def test_the_seeds_of_shards_begin_with_the_constant_of_scheme_1() -> None:
+    """So a filter that needs no second seed can be built by hand."""
+    seed, _ = reference.fuse_shard(bytes(16), 3, 8, 4, 3, 1, 1, bytearray(200)) or (0, b"")
+
+    assert seed == GOLDEN64
 
 
 # ---- the whole file ------------------------------------------------------------------------------
@@ -328,18 +372,24 @@ def built_file(layout: str, key_form: str, state: int) -> bytes:
     payload = bytearray(header.payload_bytes)
     hashes = [hash_key(key, header.seed, header.key_form) for key in keys_of(key_form)]
     for hi, lo in hashes:
-        for bit in READER["positions"](header.layout, 65536, 11, hi, lo):
-            payload[bit >> 3] |= 1 << (bit & 7)
+        if layout == "counters":
+            for i in set(READER["positions"](4, 16384, 11, hi, lo)):
+                payload[i >> 1] += 1 << 4 * (i & 1)
+        else:
+            for bit in READER["positions"](header.layout, 65536, 11, hi, lo):
+                payload[bit >> 3] |= 1 << (bit & 7)
     status, table = Status(canaries=tuple(hashes[:8])), bytes(8 * header.num_checksums)
     if state == SEALED:
         table = checksum_table(payload)
         status = status._replace(state=SEALED, checksum_root=checksum_root(table))
+    elif layout == "counters":
+        status = status._replace(canaries=())
     return header.pack(status) + payload + table
 
 
 @pytest.mark.parametrize("state", [fields_module.WRITABLE, SEALED])
 @pytest.mark.parametrize("key_form", KEY_FORMS)
-@pytest.mark.parametrize("layout", LAYOUT_RULES)
+@pytest.mark.parametrize("layout", [*BLOOM_LAYOUTS, "counters"])
 def test_the_independent_reader_finds_every_key(
     tmp_path: Path, layout: str, key_form: str, state: int
 ) -> None:
@@ -369,13 +419,13 @@ def test_the_independent_reader_refuses_a_missing_canary(tmp_path: Path) -> None
         reader_of(tmp_path / "emptied.mmb", data[:4096] + bytes(len(data) - 4096))
 
 
-def test_the_independent_reader_is_80_lines_and_imports_nothing_of_mmbloom() -> None:
+def test_the_independent_reader_is_115_lines_and_imports_nothing_of_mmbloom() -> None:
     """It is the proof that FORMAT.md suffices: standard library and xxhash."""
     source = READER_PATH.read_text(encoding="utf-8")
 
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, flags=re.MULTILINE))
 
-    assert len(source.splitlines()) <= 80
+    assert len(source.splitlines()) <= 115
     assert imported == {"json", "mmap", "struct", "xxhash"}
 
 

@@ -24,6 +24,8 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORMS,
     KEYS_EXACT,
+    KIND_COUNTING,
+    KIND_FUSE,
     LAYOUT_RULES,
     MAGIC,
     MAX_NUM_BITS,
@@ -33,11 +35,13 @@ from mmbloom.format.fields import (
     WRITABLE,
     WRITER_OPEN,
 )
+from mmbloom.format.fuse import FuseShape, fuse_shape
 from mmbloom.format.header import Header, HeaderPage, check_seed, new_header
 from mmbloom.format.rules import page_checksum
 from mmbloom.format.status import Status, pack_status
 
 PATH = "seen.mmb"
+SHAPELESS_LAYOUTS = [name for name, rule in LAYOUT_RULES.items() if rule.kind != KIND_FUSE]
 U64 = (1 << 64) - 1
 LINE = new_header(
     layout="line",
@@ -108,7 +112,7 @@ def flipped(data: bytes, offset: int, mask: int = 0xFF) -> bytes:
 
 
 @pytest.mark.parametrize("key_form", KEY_FORMS)
-@pytest.mark.parametrize("layout", LAYOUT_RULES)
+@pytest.mark.parametrize("layout", SHAPELESS_LAYOUTS)
 @pytest.mark.parametrize("status", [Status(), OPEN_STATUS, SEALED_STATUS])
 def test_a_page_reads_back_as_it_was_written(layout: str, key_form: str, status: Status) -> None:
     """Unpack is the inverse of pack, for every layout, key form and state."""
@@ -123,6 +127,9 @@ def test_a_page_reads_back_as_it_was_written(layout: str, key_form: str, status:
         key_form=key_form,
         overfill=True,
     )
+
+    if header.kind == KIND_COUNTING and not status.is_sealed:
+        status = status._replace(canaries=(), num_saturated=9)
 
     page = header.pack(status)
 
@@ -152,7 +159,7 @@ hashes = st.tuples(st.integers(0, U64), st.integers(0, U64))
 @st.composite
 def headers(draw: st.DrawFn) -> Header:
     """Any header that a writer may write."""
-    layout = draw(st.sampled_from(sorted(LAYOUT_RULES)))
+    layout = draw(st.sampled_from(sorted(SHAPELESS_LAYOUTS)))
     rule = LAYOUT_RULES[layout]
     step = rule.num_bits_step
     return new_header(
@@ -171,9 +178,10 @@ def headers(draw: st.DrawFn) -> Header:
 
 
 @st.composite
-def statuses(draw: st.DrawFn) -> Status:
+def statuses(draw: st.DrawFn, header: Header) -> Status:
     """Any status that a writer may write into a file of at least one bit."""
     sealed = draw(st.booleans())
+    is_counting = header.kind == KIND_COUNTING
     flags = draw(st.integers(0, 7)) & ~(WRITER_OPEN if sealed else 0)
     return Status(
         sequence=draw(st.integers(0, U64)),
@@ -185,13 +193,16 @@ def statuses(draw: st.DrawFn) -> Status:
         checksum_root=draw(st.integers(0, U64)) if sealed else 0,
         generation=draw(st.integers(0, U64)),
         key_set=draw(st.integers(0, 2**128 - 1)) if flags & FINGERPRINT_KNOWN else 0,
-        canaries=tuple(draw(st.lists(hashes, max_size=8))),
+        canaries=tuple(draw(st.lists(hashes, max_size=0 if is_counting and not sealed else 8))),
+        num_saturated=draw(st.integers(0, header.num_bits // 4)) if is_counting else 0,
     )
 
 
-@given(headers(), statuses())
-def test_any_header_and_status_read_back_equal(header: Header, status: Status) -> None:
+@given(st.data())
+def test_any_header_and_status_read_back_equal(data: st.DataObject) -> None:
     """Writer and reader share one set of rules: nothing that can be made is refused."""
+    header = data.draw(headers())
+    status = data.draw(statuses(header))
     page = header.pack(status)
 
     assert unpack(page, header.file_bytes) == (header, status, 0, False)
@@ -330,12 +341,15 @@ WRONG_FIELDS = [
     ("incompatible_features", 1, VersionError),
     ("incompatible_features", 1 << 63, VersionError),
     ("kind", 0, VersionError),
-    ("kind", 2, VersionError),
+    ("kind", 4, VersionError),
     ("layout", 0, VersionError),
-    ("layout", 4, VersionError),
+    ("layout", 8, VersionError),
+    ("layout", 5, FormatError),
+    ("layout", 7, FormatError),
     ("probe_scheme", 0, VersionError),
-    ("probe_scheme", 4, VersionError),
+    ("probe_scheme", 7, VersionError),
     ("probe_scheme", 3, FormatError),
+    ("probe_scheme", 4, FormatError),
     ("hash_id", 0, VersionError),
     ("hash_id", 2, VersionError),
     ("key_form", 2, VersionError),
@@ -374,8 +388,12 @@ WRONG_FIELDS = [
     ("metadata", b"", FormatError),
     ("metadata", b"[]", FormatError),
     ("metadata", b"{}", FormatError),
+    ("fingerprint_bits", 8, FormatError),
+    ("segment_slots", 1, FormatError),
+    ("num_segments", 3, FormatError),
+    ("num_shards", 1, FormatError),
     ("reserved1", b"\1", FormatError),
-    ("reserved1", bytes(331) + b"\1", FormatError),
+    ("reserved1", bytes(315) + b"\1", FormatError),
     ("reserved2", bytes(503) + b"\1", FormatError),
 ]
 
@@ -525,7 +543,9 @@ WRONG_STATUS = [
     ("num_canaries", 2**32 - 1, SEALED_STATUS),
     ("canaries", bytes(127) + b"\1", SEALED_STATUS),
     ("reserved0", b"\1", OPEN_STATUS),
-    ("reserved1", bytes(295) + b"\1", OPEN_STATUS),
+    ("num_saturated", 1, OPEN_STATUS),
+    ("num_saturated", 1, SEALED_STATUS),
+    ("reserved1", bytes(287) + b"\1", OPEN_STATUS),
 ]
 
 
@@ -549,6 +569,33 @@ def test_every_status_field_has_a_wrong_value_in_the_table_above() -> None:
     tested = {field for field, _, _ in WRONG_STATUS} | {"slot_checksum"}
 
     assert set(STATUS.offsets) - tested == {"sequence", "keys_added", "generation"}
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        pytest.param(Status(canaries=((1, 2),)), "num_canaries", id="canaries-that-may-be-removed"),
+        pytest.param(Status(num_saturated=1281), "num_saturated", id="more-than-there-are"),
+        pytest.param(Status(num_saturated=U64), "num_saturated", id="far-more"),
+    ],
+)
+def test_a_counting_filter_has_rules_of_its_own(status: Status, field: str) -> None:
+    """Keys may be removed while it is WRITABLE, so it holds none; counters can be counted."""
+    counters = new_header(
+        layout="counters",
+        num_bits=5120,
+        num_probes=7,
+        capacity=100,
+        fpr=0.01,
+        uuid=bytes(16),
+        created_unix_ns=0,
+    )
+
+    error = refusal(counters.pack(status), counters.file_bytes)
+
+    assert (error.field, error.offset) == (field, 512 + STATUS.offsets[field])
+    kept = Status(num_saturated=1280)
+    assert unpack(counters.pack(kept), counters.file_bytes).status == kept
 
 
 BEFORE = OPEN_STATUS._replace(sequence=5)
@@ -712,3 +759,98 @@ def test_the_magic_breaks_in_text_mode() -> None:
     """It holds a byte outside ASCII, CR LF, Ctrl-Z and a lone LF."""
     assert MAGIC[0] >= 0x80
     assert b"\r\n\x1a\n" in MAGIC
+
+
+# ---- fuse filters --------------------------------------------------------------------------------
+
+
+def fuse_header(shape: FuseShape, **given: Any) -> Header:  # noqa: ANN401 - passed on
+    """Return the header of a fuse filter."""
+    parameters: dict[str, Any] = {
+        "layout": {3: "fuse3", 4: "fuse4"}[shape.arity],
+        "num_bits": shape.num_bits,
+        "num_probes": shape.arity,
+        "shape": shape,
+        "capacity": 100,
+        "fpr": 0.01,
+        "uuid": bytes(16),
+        "created_unix_ns": 0,
+    }
+    return new_header(**parameters | given)
+
+
+FUSE = FuseShape(arity=3, fingerprint_bits=10, segment_slots=64, num_segments=5, num_shards=2)
+FUSE_SEALED = Status(state=SEALED, sequence=2)
+
+
+@pytest.mark.parametrize("shape", [FUSE, FUSE._replace(arity=4), FuseShape(3, 8, 0, 0, 0)])
+def test_a_fuse_page_reads_back_as_it_was_written(shape: FuseShape) -> None:
+    """Its shape gives every size: 2 shards of 448 bytes (3200 bits and 32 more), and 2 seeds."""
+    header = fuse_header(shape)
+
+    found = unpack(header.pack(FUSE_SEALED), header.file_bytes).header
+
+    assert found == header
+    assert fuse_shape(found._asdict()) == shape
+    assert header.payload_bytes == (2 * 448 + 64 if shape.num_shards else 64)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "refused"),
+    [
+        ("layout", 2, "layout"),
+        ("layout", 6, "num_probes"),
+        ("num_probes", 2, "num_probes"),
+        ("num_probes", 4, "num_probes"),
+        ("fingerprint_bits", 0, "fingerprint_bits"),
+        ("fingerprint_bits", 33, "fingerprint_bits"),
+        ("fingerprint_bits", 13, "num_bits"),
+        ("segment_slots", 0, "segment_slots"),
+        ("segment_slots", 48, "segment_slots"),
+        ("segment_slots", 128, "num_bits"),
+        ("segment_slots", 1 << 19, "segment_slots"),
+        ("num_segments", 2, "num_segments"),
+        ("num_segments", 6, "num_bits"),
+        ("num_segments", (1 << 14) + 1, "num_segments"),
+        ("num_shards", 1, "num_bits"),
+        ("num_shards", 0, "segment_slots"),
+        ("num_shards", (1 << 26) + 1, "num_shards"),
+        ("num_shards", 2**32 - 1, "num_shards"),
+        ("num_bits", 512, "num_bits"),
+        ("overfill", 1, "overfill"),
+        ("reserved1", b"\1", "reserved1"),
+    ],
+)
+def test_a_wrong_shape_under_a_valid_checksum_is_refused(
+    field: str, value: object, refused: str
+) -> None:
+    """By its own rule, or because sizes do not follow: nothing beside the payload is read."""
+    header = fuse_header(FUSE)
+    page = with_fields(header.pack(FUSE_SEALED), **{field: value})
+
+    assert refusal(page, header.file_bytes).field == refused
+
+
+def test_a_fuse_filter_that_could_be_written_is_refused() -> None:
+    """It is finished, or no filter at all."""
+    header = fuse_header(FUSE)
+
+    error = refusal(header.pack(Status()), header.file_bytes)
+
+    assert (error.field, error.offset) == ("state", 512 + STATUS.offsets["state"])
+
+
+def test_a_shape_is_for_fuse_filters_only() -> None:
+    """A writer can no more mix them than a reader takes a mixture."""
+    with pytest.raises(ParameterError, match="fingerprint_bits"):
+        fuse_header(FUSE, layout="line", num_bits=512)
+    with pytest.raises(ParameterError, match="fingerprint_bits"):
+        new_header(
+            layout="fuse3",
+            num_bits=512,
+            num_probes=3,
+            capacity=1,
+            fpr=0.5,
+            uuid=bytes(16),
+            created_unix_ns=0,
+        )

@@ -28,6 +28,8 @@ typedef struct {
 extern const test KEY_TESTS[];
 extern const test FILTER_TESTS[];
 extern const test BIT_TESTS[];
+extern const test COUNTING_TESTS[];
+extern const test FUSE_TESTS[];
 extern const test PARTITION_TESTS[];
 
 /* Memory of exactly this size, zeroed: the address sanitizer sees every byte read or written beyond it. */

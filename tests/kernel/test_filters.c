@@ -16,7 +16,8 @@ static const mmb_bloom GEOMETRIES[] = {
     {MMB_CLASSIC, 7, 513},   {MMB_CLASSIC, 33, 99991},  {MMB_LINE, 1, 512},      {MMB_LINE, 16, 512},
     {MMB_LINE, 7, 1024},     {MMB_LINE, 8, 51200},      {MMB_LINE, 9, 51200},    {MMB_LINE, 15, 99840},
     {MMB_PAGE, 1, 32768},    {MMB_PAGE, 2, 32768},      {MMB_PAGE, 32, 32768},   {MMB_PAGE, 15, 65536},
-    {MMB_PAGE, 16, 98304},   {MMB_PAGE, 17, 98304},     {MMB_PAGE, 31, 163840},
+    {MMB_PAGE, 16, 98304},   {MMB_PAGE, 17, 98304},     {MMB_PAGE, 31, 163840},  {MMB_NARROW, 1, 128},
+    {MMB_NARROW, 16, 128},   {MMB_NARROW, 6, 384},      {MMB_NARROW, 8, 51200},  {MMB_NARROW, 9, 99968},
 };
 
 static size_t payload_bytes(const mmb_bloom *bloom)
@@ -43,7 +44,7 @@ static product times(uint64_t a, uint64_t b)
     return result;
 }
 
-static uint32_t line_probe(uint32_t h, uint32_t j)
+static uint32_t mixed_probe(uint32_t h, uint32_t j)
 {
     const uint32_t golden = 0x9E3779B9;
     uint32_t multiplier = 1;
@@ -51,7 +52,7 @@ static uint32_t line_probe(uint32_t h, uint32_t j)
     for (uint32_t i = 0; i < j; i++) {
         multiplier *= golden;
     }
-    return (h * multiplier + (j + 1) * golden) >> 23;
+    return h * multiplier + (j + 1) * golden;
 }
 
 static uint64_t oracle_probe(const mmb_bloom *bloom, mmb_hash hash, uint32_t i)
@@ -68,12 +69,16 @@ static uint64_t oracle_probe(const mmb_bloom *bloom, mmb_hash hash, uint32_t i)
     }
     if (bloom->layout == MMB_LINE) {
         const uint64_t line = times(hash.hi, bloom->num_bits / 512).high;
-        return 512 * line + line_probe(halves[i / 8], i);
+        return 512 * line + (mixed_probe(halves[i / 8], i) >> 23);
+    }
+    if (bloom->layout == MMB_NARROW) {
+        const uint64_t line = times(hash.hi, bloom->num_bits / 128).high;
+        return 128 * line + (mixed_probe(halves[i / 8], i) >> 25);
     }
     const product place = times(hash.hi, bloom->num_bits / 32768);
     const uint64_t first = 64 * place.high;
     const uint64_t lines[2] = {first + (place.low >> 59), first + 32 + ((place.low >> 54) & 31)};
-    return 512 * lines[i % 2] + line_probe(halves[i % 2], i / 2);
+    return 512 * lines[i % 2] + (mixed_probe(halves[i % 2], i / 2) >> 23);
 }
 
 static uint8_t oracle_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
@@ -114,9 +119,9 @@ static mmb_hash *some_hashes(size_t n, uint64_t seed)
 
 static void probes_follow_the_rules_for_every_layout_size_and_k(void)
 {
-    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE};
-    static const uint32_t most[] = {64, 16, 32};
-    static const uint64_t step[] = {1, 512, 32768};
+    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE, MMB_NARROW};
+    static const uint32_t most[] = {64, 16, 32, 16};
+    static const uint64_t step[] = {1, 512, 32768, 128};
     static const uint64_t sizes[] = {1, 3, 1000, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 53) / 32768};
     mmb_hash *hashes = some_hashes(40, 1);
 
@@ -243,7 +248,7 @@ static void answers_in_noise_are_those_of_the_rules(void)
 
 static void a_payload_larger_than_the_caches_answers_alike(void)
 {
-    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE};
+    static const mmb_layout layouts[] = {MMB_CLASSIC, MMB_LINE, MMB_PAGE, MMB_NARROW};
     static const size_t sizes[] = {0, 1, 63, 64, 65, 127, 128, 129, 300}; /* from 64 MiB on: groups of 64 keys */
 
     for (size_t i = 0; i < LENGTH(layouts); i++) {

@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    const test *const files[] = {KEY_TESTS, FILTER_TESTS, BIT_TESTS, PARTITION_TESTS};
+    const test *const files[] = {KEY_TESTS, FILTER_TESTS, PARTITION_TESTS, BIT_TESTS, COUNTING_TESTS, FUSE_TESTS};
     int num_run = 0;
 
     for (size_t i = 0; i < LENGTH(files); i++) {

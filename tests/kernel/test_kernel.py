@@ -1,6 +1,6 @@
 """The C kernel under the address and undefined-behaviour sanitizers, without Python in between.
 
-The tests themselves are C: check.h, test_keys.c, test_filters.c, test_partition.c and test_bits.c.
+The tests themselves are C: check.h and the test files beside it, one for each part of the kernel.
 Here they are compiled together with the kernel, warnings being errors, and run one by one. Twice:
 as the kernel is shipped, and without what only some processors and compilers have: AVX2, POPCNT,
 128-bit integers.

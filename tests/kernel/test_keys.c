@@ -632,6 +632,7 @@ static void a_source_is_looked_up_across_chunks_up_to_its_bad_key(void)
 {
     const mmb_keying keying = {.seed = 3, .form = MMB_HEX};
     const mmb_bloom bloom = {.layout = MMB_LINE, .num_probes = 7, .num_bits = 512};
+    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
     uint8_t *full = exactly(64);
     memset(full, 0xFF, 64);
 
@@ -643,11 +644,11 @@ static void a_source_is_looked_up_across_chunks_up_to_its_bad_key(void)
         uint8_t *room = exactly(n + 1);
         mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = num_bytes - 3};
         size_t count = 99;
-        CHECK(mmb_contains_source(&bloom, full, &keying, &source, maybe, n, &count) == MMB_OK && count == n);
+        CHECK(mmb_contains_source(&lookup, full, &keying, &source, maybe, n, &count) == MMB_OK && count == n);
         CHECK(n == 0 || (maybe[0] == 1 && maybe[n - 1] == 1));
         source.next = 0;
         source.data_bytes = num_bytes;
-        CHECK(mmb_contains_source(&bloom, full, &keying, &source, room, n + 1, &count) == MMB_HEX_DIGIT && count == n);
+        CHECK(mmb_contains_source(&lookup, full, &keying, &source, room, n + 1, &count) == MMB_HEX_DIGIT && count == n);
         free(data);
         free(maybe);
         free(room);
@@ -660,6 +661,7 @@ static void a_missing_field_ends_a_look_up_behind_the_keys_before_it(void)
     static const char text[] = "a:1\nb:2\nnone\nc:3\n";
     const mmb_keying keying = {.seed = 0, .form = MMB_RAW};
     const mmb_bloom bloom = {.layout = MMB_CLASSIC, .num_probes = 3, .num_bits = 8};
+    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
     const uint8_t empty = 0;
     mmb_source source = {.layout = MMB_LINES, .data = (const uint8_t *)text, .data_bytes = sizeof text - 1,
                          .delimiter = ':', .field = 2};
@@ -667,7 +669,7 @@ static void a_missing_field_ends_a_look_up_behind_the_keys_before_it(void)
     mmb_hash hashes[2];
     size_t count;
 
-    CHECK(mmb_contains_source(&bloom, &empty, &keying, &source, maybe, 4, &count) == MMB_FIELD_MISSING && count == 2);
+    CHECK(mmb_contains_source(&lookup, &empty, &keying, &source, maybe, 4, &count) == MMB_FIELD_MISSING && count == 2);
     CHECK(maybe[0] == 0 && maybe[1] == 0);
     source.next = 0;
     CHECK(mmb_hash_source(&source, &keying, hashes, 4, &count) == MMB_FIELD_MISSING && count == 2);
@@ -678,6 +680,7 @@ static void views_are_looked_up_across_chunks_up_to_the_bad_one(void)
 {
     const mmb_keying keying = {.seed = 0, .form = MMB_HEX};
     const mmb_bloom bloom = {.layout = MMB_PAGE, .num_probes = 9, .num_bits = 32768};
+    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
     uint8_t *empty = exactly(4096);
 
     for (size_t i = 0; i < LENGTH(AROUND_CHUNKS); i++) {
@@ -689,9 +692,9 @@ static void views_are_looked_up_across_chunks_up_to_the_bad_one(void)
         for (size_t j = 0; j <= n; j++) {
             views[j] = (mmb_view){.data = (const uint8_t *)"abc", .length = j < n ? 2 : 3, .encoding = MMB_BYTES};
         }
-        CHECK(mmb_contains_views(&bloom, empty, &keying, views, n, maybe, &count) == MMB_OK && count == n);
+        CHECK(mmb_contains_views(&lookup, empty, &keying, views, n, maybe, &count) == MMB_OK && count == n);
         CHECK(maybe[n] == 9 && (n == 0 || maybe[n - 1] == 0));
-        CHECK(mmb_contains_views(&bloom, empty, &keying, views, n + 1, maybe, &count) == MMB_HEX_ODD && count == n);
+        CHECK(mmb_contains_views(&lookup, empty, &keying, views, n + 1, maybe, &count) == MMB_HEX_ODD && count == n);
         free(views);
         free(maybe);
     }

@@ -1,0 +1,93 @@
+"""What goes for every kind that can be changed: batches of keys, equality, and emptying.
+
+Which places of the payload a key changes is the business of the kind, which inherits from
+AddingHandle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmbloom.engine import hash_batch, payloads_equal
+from mmbloom.errors import CapacityError
+from mmbloom.files.writable import WritableFile
+from mmbloom.filters import combining
+from mmbloom.filters.bloom_facts import BloomFacts
+from mmbloom.filters.changing import ChangingHandle
+from mmbloom.format.fields import WRITER_OPEN
+from mmbloom.keys.batches import pieces_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmbloom.keys.pieces import Nulls
+
+
+class AddingHandle(BloomFacts, ChangingHandle):
+    """One filter that keys can be added to, a batch at a time; see BloomFilter."""
+
+    def update(self, keys: object, *, nulls: Nulls = "raise") -> int:
+        """Add a batch of keys; return how many were new.
+
+        Args:
+            keys: as for contains_many().
+            nulls: "raise", or "skip" the nulls of Arrow data.
+
+        Raises:
+            KeyTypeError, KeyValueError: a bad key. Of a list, an array or Arrow data nothing was
+                added. An iterator is taken 2**20 keys at a time; of the piece with the bad key
+                nothing was added.
+            CapacityError: the filter is full. The keys before the one that did not fit were added.
+
+        Cost: 16 bytes a key while it runs, for arrays and Arrow data at most 16 MiB.
+        """
+        num_new = 0
+        for hashes in self._hashes_to_change(keys, nulls):
+            try:
+                num_new += self._add_hashes(hashes)
+            except CapacityError as exc:
+                total = num_new + (exc.num_added or 0)
+                raise CapacityError(exc.where, exc.capacity, total) from None
+        return num_new
+
+    def _hashes_to_change(self, keys: object, nulls: Nulls) -> Iterable[bytearray]:
+        """Return the hashes of a batch, piece by piece, if this handle can change the filter."""
+        header = self._header
+        self._check_writable()
+        pieces = pieces_of(keys, nulls)
+        hashed = (hash_batch(piece.batch, header.seed, header.key_form) for piece in pieces)
+        # In another form than raw any piece can hold a bad key.
+        return list(hashed) if header.key_form else hashed
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both answer alike for every key: same kind and parameters, same bytes.
+
+        Cost: a pass over both.
+        """
+        if not isinstance(other, AddingHandle) or other.kind != self.kind:
+            return NotImplemented
+        left, right = self._whole(), other._whole()
+        with left._whole_payload() as mine, right._whole_payload() as its:
+            return combining.same_identity(left, right) and payloads_equal(mine, its)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, which changes
+
+    def clear(self) -> None:
+        """Forget all keys: the whole payload and the count become 0. A file is flushed."""
+        self._clear_bits(None, "clear", 0)
+
+    def _clear_bits(self, other: memoryview | None, operation: str, keys_added: int) -> None:
+        """Change the payload so that keys may go: FORMAT.md, "Clear bits"."""
+        with self._shrinking:  # one at a time, and no flush stores a canary until it is done
+            with self._mutex:
+                self._check_writable()
+                storage = self._storage
+                if isinstance(storage, WritableFile):
+                    stored = storage.status
+                    flags = stored.flags & WRITER_OPEN
+                    bare = stored._replace(keys_added=0, flags=flags, key_set=0, canaries=())
+                    storage.flush(bare)
+            self._combine(other, operation, keys_added)
+            with self._mutex:
+                self._canary_hashes = self._found(self._canary_hashes)
+        self.flush()
