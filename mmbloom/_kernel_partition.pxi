@@ -165,7 +165,7 @@ def add_part(uint8_t[::1] target not None, uint64_t first, int layout, uint64_t 
     cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
     cdef mmb_bloom bloom
     bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes
-    block_bytes = {MMB_LINE: 64, MMB_PAGE: MMB_PAGE_BYTES}.get(layout, 1)
+    block_bytes = {MMB_NARROW: 16, MMB_LINE: 64, MMB_PAGE: MMB_PAGE_BYTES}.get(layout, 1)
     if first % block_bytes or target.shape[0] % block_bytes:
         raise ValueError(f"bytes {first} to {first + target.shape[0]}: not whole blocks of {block_bytes}")
     if n > 0 and target.shape[0] > 0:

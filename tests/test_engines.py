@@ -599,18 +599,23 @@ def test_what_chunks_for_promises_is_enough() -> None:
 
 # ---- payloads in parts --------------------------------------------------------------------------
 
-PARTS = [(CLASSIC, 7 * 512 - 5, 5), (LINE, 512 * 20, 9), (PAGE, 32768 * 3, 11)]
+PARTS = [
+    (CLASSIC, 7 * 512 - 5, 5),
+    (LINE, 512 * 20, 9),
+    (PAGE, 32768 * 3, 11),
+    (NARROW, 128 * 37, 9),
+]
 
 
 @pytest.mark.parametrize(
-    ("layout", "num_bits", "num_probes"), PARTS, ids=["classic", "line", "page"]
+    ("layout", "num_bits", "num_probes"), PARTS, ids=["classic", "line", "page", "narrow"]
 )
 def test_parts_of_a_payload_are_the_whole_of_it(
     layout: int, num_bits: int, num_probes: int
 ) -> None:
     """Cut at any block, each part made alone from all hashes: the bits that the probes name."""
     num_bytes = -(-num_bits // 512) * 64
-    block_bytes = {CLASSIC: 1, LINE: 64, PAGE: 4096}[layout]
+    block_bytes = {CLASSIC: 1, NARROW: 16, LINE: 64, PAGE: 4096}[layout]
     chance = np.random.default_rng(layout)
     pairs = [tuple(p) for p in chance.integers(0, 2**64, (120, 2), np.uint64).tolist()]
     pairs += [(0, 0), (2**64 - 1, 2**64 - 1)]
@@ -633,7 +638,7 @@ def test_parts_of_a_payload_are_the_whole_of_it(
         assert b"".join(parts) == expected
 
 
-@pytest.mark.parametrize(("layout", "block_bytes"), [(LINE, 64), (PAGE, 4096)])
+@pytest.mark.parametrize(("layout", "block_bytes"), [(NARROW, 16), (LINE, 64), (PAGE, 4096)])
 def test_a_part_is_whole_blocks(layout: int, block_bytes: int) -> None:
     """Else a key would lose some of its bits."""
     num_bits = 8 * 4 * block_bytes
@@ -662,7 +667,7 @@ def test_the_span_of_a_range_has_the_probes_of_all_its_keys(
 
 
 @pytest.mark.parametrize("num_blocks", [1, 2, 3, 7, 64, 65, 2**33])
-@pytest.mark.parametrize(("layout", "block_bytes"), [(LINE, 64), (PAGE, 4096)])
+@pytest.mark.parametrize(("layout", "block_bytes"), [(NARROW, 16), (LINE, 64), (PAGE, 4096)])
 def test_the_spans_of_neighbours_leave_no_gap(
     layout: int, block_bytes: int, num_blocks: int
 ) -> None:

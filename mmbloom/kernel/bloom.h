@@ -49,8 +49,8 @@ size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_ha
 void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
                         size_t n);
 
-/* The bytes of the payload, [*first, *end), in which all probes of keys lie whose hi is within [lowest, highest]: for `line`
-   and `page` whole blocks, for `classic` all of it. */
+/* The bytes of the payload, [*first, *end), in which all probes of keys lie whose hi is within [lowest, highest]: for `classic` all
+   of it, for the others whole blocks. */
 void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end);
 
 #endif

@@ -35,6 +35,14 @@ static inline uint8_t key_contains(const mmb_bloom *bloom, const uint8_t *payloa
     return (uint8_t)(all & 1);
 }
 
+static inline void set_key(const mmb_bloom *bloom, uint8_t *line, mmb_hash hash)
+{
+    for (uint32_t i = 0; i < bloom->num_probes; i++) {
+        const uint32_t bit = bit_of(hash, i);
+        line[bit >> 3] = (uint8_t)(line[bit >> 3] | (1U << (bit & 7)));
+    }
+}
+
 typedef uint8_t (*key_test)(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash);
 
 MMB_INLINE void keys_contain(key_test contains, const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes,
@@ -118,13 +126,9 @@ void mmb_narrow_contains_many(const mmb_bloom *bloom, const uint8_t *payload, co
 
 unsigned mmb_narrow_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
 {
-    uint8_t *line = payload + offset_of(bloom, hash);
     const unsigned is_new = !key_contains(bloom, payload, hash);
 
-    for (uint32_t i = 0; i < bloom->num_probes; i++) {
-        const uint32_t bit = bit_of(hash, i);
-        line[bit >> 3] = (uint8_t)(line[bit >> 3] | (1U << (bit & 7)));
-    }
+    set_key(bloom, payload + offset_of(bloom, hash), hash);
     return is_new;
 }
 
@@ -149,6 +153,17 @@ size_t mmb_narrow_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_h
     }
     *num_new = added;
     return i;
+}
+
+void mmb_narrow_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                         const mmb_hash *hashes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t offset = offset_of(bloom, hashes[i]) - first;
+        if (offset < num_bytes) {
+            set_key(bloom, target + offset, hashes[i]);
+        }
+    }
 }
 
 void mmb_narrow_histogram(const uint8_t *bytes, size_t num_lines, uint64_t histogram[129])

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from mmbloom.errors import KeyValueError, SourceError
 from mmbloom.reference.hashes import HASH, hash_bytes
 from mmbloom.reference.keys import canonical_bytes
-from mmbloom.reference.probes import CLASSIC, LINE, LINE_BITS, PAGE_BITS, probes
+from mmbloom.reference.probes import (
+    CLASSIC,
+    LINE,
+    LINE_BITS,
+    NARROW,
+    NARROW_BITS,
+    PAGE_BITS,
+    probes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,4 +184,4 @@ def span(layout: int, num_bits: int, lowest: int, highest: int) -> tuple[int, in
 
 
 def _block_bits(layout: int) -> int:
-    return LINE_BITS if layout == LINE else PAGE_BITS
+    return {NARROW: NARROW_BITS, LINE: LINE_BITS}.get(layout, PAGE_BITS)

@@ -84,6 +84,7 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     (folder / "users.csv.zst").write_bytes(zstandard.compress(b"name,email\nada,a@b.c\n"))
     (folder / "never-seen.txt.gz").write_bytes(gzip.compress(b"grace\nhedy\n"))
     (folder / "more.txt").write_bytes(lines)
+    (folder / "denied.txt").write_bytes(lines)
     mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=100, fpr=0.001).close()
     (folder / "urls.txt").write_bytes(lines)
     for name in ("pwned-sha1.txt", "suspects.txt"):

@@ -264,9 +264,9 @@ def test_a_forked_child_has_counters_of_its_own_in_memory_and_no_writer(tmp_path
         writer.remove_many(keys(50))
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_removal_that_could_not_be_written_is_written_later(
-    tmp_path: Path, error: BaseException
+    tmp_path: Path, error: type[BaseException]
 ) -> None:
     """By whatever is called next; the key is out of the writer's memory, and so of the file."""
     path = tmp_path / "a.mmb"
@@ -275,11 +275,11 @@ def test_a_removal_that_could_not_be_written_is_written_later(
         writer.flush()
 
         def fail(*_: object) -> int:
-            raise error
+            raise error  # made here: one that outlives the test would keep the file mapped
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(os, "pwrite", fail)
-            with pytest.raises(type(error)):
+            with pytest.raises(error):
                 writer.remove(keys(1)[0])
         with CountingBloomFilter.open(path) as reader:
             assert reader.contains_many(keys(50)).all()

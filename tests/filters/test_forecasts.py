@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from filter_files import keys
 
 import mmbloom
-from mmbloom import BloomFilter, ParameterError, ParameterTypeError
+from mmbloom import BloomFilter, CountingBloomFilter, ParameterError, ParameterTypeError
 from mmbloom.filters import measure
 from mmbloom.filters.forecasts import fpr_after
 from mmbloom.filters.sizing import Geometry, model_fpr, plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RATES = (0.5, 0.01, 1e-4, 1e-9)
 
@@ -130,3 +134,23 @@ def test_a_count_that_is_none_is_refused(count: int, error: type[Exception]) -> 
         pytest.raises(error, match="num_new_keys: expected"),
     ):
         found.forecast(count)
+
+
+@pytest.mark.parametrize("start", [0, 10_000])
+def test_the_forecast_of_counters_comes_true(tmp_path: Path, start: int) -> None:
+    """By what is not zero; also that of the bits that stand for them. As above, 4 sigma."""
+    with CountingBloomFilter.in_memory(capacity=15_001, fpr=0.01) as found:
+        found.update(keys(start))
+        forecast = found.forecast(15_000 - start)
+        with found.to_bloom(tmp_path / "narrow.mmb") as narrow:
+            assert narrow.forecast(15_000 - start) == forecast
+        found.update(keys(15_000 - start, start))
+        flat = found.geometry.flat
+        nibbles = np.frombuffer(found._open_payload(), np.uint8)
+        places = np.stack([nibbles & 15, nibbles >> 4], axis=1).ravel()[: flat.num_bits] > 0
+        powers = places.reshape(-1, 128).mean(axis=1) ** flat.num_probes
+        sigma = math.sqrt(powers.var() / powers.mean() ** 2 / powers.size)
+
+        assert sigma < 0.05
+        assert found.expected_fpr() == pytest.approx(powers.mean(), rel=1e-9)
+        assert found.expected_fpr() == pytest.approx(forecast, rel=4 * sigma)

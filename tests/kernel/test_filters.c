@@ -392,7 +392,9 @@ static void a_payload_that_is_dirty_all_over_is_one_run(void)
 
 static size_t block_bytes(const mmb_bloom *bloom)
 {
-    return bloom->layout == MMB_CLASSIC ? 1 : bloom->layout == MMB_LINE ? 64 : 4096;
+    static const size_t bytes[] = {[MMB_CLASSIC] = 1, [MMB_NARROW] = 16, [MMB_LINE] = 64, [MMB_PAGE] = 4096};
+
+    return bytes[bloom->layout];
 }
 
 static void parts_cut_at_any_block_are_the_whole_payload(void)
@@ -444,11 +446,12 @@ static void a_part_keeps_the_bits_that_are_in_it(void)
 static void spans_of_neighbours_follow_one_another_and_hold_their_keys(void)
 {
     static const uint64_t blocks[] = {1, 2, 3, 100, 1023, 1024, 1025, UINT64_C(1) << 38};
+    static const mmb_layout layouts[] = {MMB_NARROW, MMB_LINE, MMB_PAGE};
 
     for (size_t i = 0; i < LENGTH(blocks); i++) {
-        for (int is_page = 0; is_page <= 1; is_page++) {
-            const mmb_bloom bloom = {is_page ? MMB_PAGE : MMB_LINE, 4, blocks[i] * (is_page ? 32768 : 512)};
-            const uint64_t block = is_page ? 4096 : 64;
+        for (size_t j = 0; j < LENGTH(layouts); j++) {
+            const uint64_t block = block_bytes(&(mmb_bloom){layouts[j], 0, 0});
+            const mmb_bloom bloom = {layouts[j], 4, blocks[i] * 8 * block};
             uint64_t last_end = 0;
             for (uint64_t partition = 0; partition < 1024; partition++) {
                 const uint64_t lowest = partition << 54;

@@ -26,6 +26,7 @@ COMMANDS = {
     "fpr": ".fpr",
     "startup": ".startup",
     "build": ".build",
+    "kinds": ".kinds",
 }
 EXIT_TARGET_MISSED = 1
 
