@@ -88,6 +88,8 @@ void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first,
 {
     if (bloom->layout == MMB_CLASSIC) {
         mmb_classic_add_part(bloom, target, first, num_bytes, hashes, n);
+    } else if (bloom->layout == MMB_NARROW) {
+        mmb_narrow_add_part(bloom, target, first, num_bytes, hashes, n);
     } else {
         mmb_lines_add_part(bloom, target, first, num_bytes, hashes, n);
     }
@@ -95,7 +97,9 @@ void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first,
 
 void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end)
 {
-    const uint64_t block_bits = bloom->layout == MMB_LINE ? MMB_LINE_BITS : 8 * MMB_PAGE_BYTES;
+    const uint64_t block_bits = bloom->layout == MMB_LINE     ? MMB_LINE_BITS
+                                : bloom->layout == MMB_NARROW ? MMB_NARROW_BITS
+                                                              : 8 * MMB_PAGE_BYTES;
     uint64_t fraction;
 
     if (bloom->layout == MMB_CLASSIC) {

@@ -41,6 +41,8 @@ uint8_t mmb_narrow_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_
 void mmb_narrow_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
                               uint8_t *maybe);
 unsigned mmb_narrow_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash);
+void mmb_narrow_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                         size_t n);
 size_t mmb_narrow_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
                            uint64_t *num_new, const mmb_dirty *dirty);
 

@@ -116,16 +116,31 @@ void mmb_narrow_contains_many(const mmb_bloom *bloom, const uint8_t *payload, co
     keys_contain(key_contains, bloom, payload, hashes, n, maybe);
 }
 
-unsigned mmb_narrow_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+static inline void key_set(const mmb_bloom *bloom, uint8_t *line, mmb_hash hash)
 {
-    uint8_t *line = payload + offset_of(bloom, hash);
-    const unsigned is_new = !key_contains(bloom, payload, hash);
-
     for (uint32_t i = 0; i < bloom->num_probes; i++) {
         const uint32_t bit = bit_of(hash, i);
         line[bit >> 3] = (uint8_t)(line[bit >> 3] | (1U << (bit & 7)));
     }
+}
+
+unsigned mmb_narrow_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+{
+    const unsigned is_new = !key_contains(bloom, payload, hash);
+
+    key_set(bloom, payload + offset_of(bloom, hash), hash);
     return is_new;
+}
+
+void mmb_narrow_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                         size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t offset = offset_of(bloom, hashes[i]) - first; /* before the part: a large number */
+        if (offset < num_bytes) {
+            key_set(bloom, target + offset, hashes[i]);
+        }
+    }
 }
 
 size_t mmb_narrow_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
