@@ -84,7 +84,7 @@ static void check_header(const uint8_t *page, size_t num_bytes, mmb_bloom *bloom
     memcpy(checked + 512, page + 1536, 2552);
     require(mmb_checksum64(checked, sizeof checked) == number(page + 4088, 8), "header_checksum");
     require(number(page + 8, 2) == 1 && number(page + 16, 8) == 0, "format_version");
-    require(number(page + 10, 2) == 1, "kind");
+    require(number(page + 32, 4) == 1, "kind");
     bloom->layout = (mmb_layout)number(page + 36, 2);
     bloom->num_probes = (uint32_t)number(page + 44, 4);
     bloom->num_bits = number(page + 56, 8);

@@ -305,7 +305,7 @@ MMB_INLINE int put_in(const mmb_fuse *fuse, uint32_t arity, const mmb_hash *hash
 {
     uint32_t most = 0;
 
-    memset(work->slots, 0, work->num_slots * sizeof *work->slots);
+    memset(work->slots, 0, (size_t)work->num_slots * sizeof *work->slots);
     for (size_t i = 0; i < n; i++) {
         uint64_t slots[MMB_FUSE_MAX_ARITY];
         places_of(fuse, arity, hashes[i], seed, slots);

@@ -86,7 +86,8 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     (folder / "more.txt").write_bytes(lines)
     (folder / "denied.txt").write_bytes(lines)
     mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=100, fpr=0.001).close()
-    (folder / "urls.txt").write_bytes(lines)
+    for name in ("urls.txt", "denied.txt"):
+        (folder / name).write_bytes(lines)
     for name in ("pwned-sha1.txt", "suspects.txt"):
         (folder / name).write_bytes(b"AB" * 20 + b":3\n")
     (folder / "filters").mkdir()

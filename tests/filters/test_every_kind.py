@@ -403,7 +403,7 @@ def test_a_file_is_held_to_the_digest_that_is_expected(path: Path) -> None:
     with mmbloom.open(path, expected_digest=digest) as found:
         assert found.contains_many(keys(500)).all()
     with pytest.raises(ChecksumError):
-        mmbloom.open(path, expected_digest="0" * len(digest))
+        mmbloom.open(path, expected_digest=digest[:-64] + 64 * "0")
 
 
 @pytest.mark.parametrize("mode", ["map", "pread"])
