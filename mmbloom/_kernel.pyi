@@ -34,6 +34,7 @@ class RowsBatch:
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
+@disjoint_base
 class OffsetsBatch:
     """Arrow's layout: key i is data[offsets[i]:offsets[i + 1]], offsets of 4 or 8 bytes. Raises ValueError if they decrease
     or leave the data. *name* and *lines* are for error messages: the list, and the line of each key in it (else its row)."""
