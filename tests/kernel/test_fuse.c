@@ -12,10 +12,10 @@ static uint8_t *built(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, ui
     uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(fuse));
     uint64_t seed = 0;
 
-    memset(scratch, 0xA5, mmb_fuse_scratch_bytes(fuse)); /* any contents will do */
+    memset(scratch, 0xA5, (size_t)mmb_fuse_scratch_bytes(fuse)); /* any contents will do */
     CHECK(mmb_fuse_construct(fuse, hashes, n, max_seeds, scratch, shard, &seed) == MMB_OK);
     free(scratch);
-    memcpy(payload, shard, fuse->shard_bytes);
+    memcpy(payload, shard, (size_t)fuse->shard_bytes);
     for (unsigned i = 0; i < 8; i++) {
         payload[fuse->shard_bytes + i] = (uint8_t)(seed >> (8 * i));
     }
@@ -99,7 +99,7 @@ static void the_ends_of_the_range_of_hashes_lie_within_the_payload(void)
                 const mmb_fuse fuse = mmb_fuse_of(arity, WIDTHS[w], 1, arity, shards);
                 uint8_t *payload = exactly((size_t)mmb_fuse_bytes(&fuse));
                 uint8_t maybe = 2;
-                memset(payload, 0xFF, mmb_fuse_bytes(&fuse));
+                memset(payload, 0xFF, (size_t)mmb_fuse_bytes(&fuse));
                 for (size_t i = 0; i < LENGTH(WORDS) * LENGTH(WORDS); i++) {
                     const mmb_hash hash = {WORDS[i / LENGTH(WORDS)], WORDS[i % LENGTH(WORDS)]};
                     uint64_t pages[2 * MMB_FUSE_MAX_ARITY + 1];
