@@ -32,6 +32,23 @@ extern const test COUNTING_TESTS[];
 extern const test FUSE_TESTS[];
 extern const test PARTITION_TESTS[];
 
+typedef struct {
+    uint64_t high;
+    uint64_t low;
+} product;
+
+/* All 128 bits of a * b. By 32-bit halves, as at school: compilers for 32-bit processors have no wider type. */
+static inline product times(uint64_t a, uint64_t b)
+{
+    const uint64_t mask = UINT32_MAX;
+    const uint64_t low = (a & mask) * (b & mask);
+    const uint64_t left = (a >> 32) * (b & mask) + (low >> 32);
+    const uint64_t right = (a & mask) * (b >> 32) + (left & mask);
+    const product result = {(a >> 32) * (b >> 32) + (left >> 32) + (right >> 32), a * b};
+
+    return result;
+}
+
 /* Memory of exactly this size, zeroed: the address sanitizer sees every byte read or written beyond it. */
 static inline void *exactly(size_t num_bytes)
 {

@@ -12,8 +12,6 @@ static const mmb_counting SHAPES[] = {
 
 /* ---- a model: how often each counter was counted, up to 15 ------------------------------------------------------ */
 
-__extension__ typedef unsigned __int128 uint128;
-
 typedef struct {
     const mmb_counting *counting;
     uint8_t *counters;
@@ -26,7 +24,7 @@ static model empty_model(const mmb_counting *counting)
 
 static uint64_t counter_of(const mmb_counting *counting, mmb_hash hash, uint32_t i)
 {
-    const uint64_t line = (uint64_t)(((uint128)hash.hi * (counting->num_counters / 128)) >> 64);
+    const uint64_t line = times(hash.hi, counting->num_counters / 128).high;
     const uint32_t h = (uint32_t)(hash.lo >> (32 * (i / 8)));
     uint32_t mixed = h;
 

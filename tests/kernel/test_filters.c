@@ -27,23 +27,6 @@ static size_t payload_bytes(const mmb_bloom *bloom)
 
 /* ---- an oracle -------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-    uint64_t high;
-    uint64_t low;
-} product;
-
-/* All 128 bits of a * b. By 32-bit halves, as at school: compilers for 32-bit processors have no wider type. */
-static product times(uint64_t a, uint64_t b)
-{
-    const uint64_t mask = UINT32_MAX;
-    const uint64_t low = (a & mask) * (b & mask);
-    const uint64_t left = (a >> 32) * (b & mask) + (low >> 32);
-    const uint64_t right = (a & mask) * (b >> 32) + (left & mask);
-    const product result = {(a >> 32) * (b >> 32) + (left >> 32) + (right >> 32), a * b};
-
-    return result;
-}
-
 static uint32_t mixed_probe(uint32_t h, uint32_t j)
 {
     const uint32_t golden = 0x9E3779B9;

@@ -7,15 +7,15 @@ static const uint32_t WIDTHS[] = {1, 7, 8, 10, 12, 15, 16, 24, 25, 26, 31, 32};
 /* One shard of n random hashes in a payload of its own: shard, then its seed. */
 static uint8_t *built(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds)
 {
-    uint8_t *shard = exactly(fuse->shard_bytes);
-    uint8_t *payload = exactly(mmb_fuse_bytes(fuse));
-    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(fuse));
+    uint8_t *shard = exactly((size_t)fuse->shard_bytes);
+    uint8_t *payload = exactly((size_t)mmb_fuse_bytes(fuse));
+    uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(fuse));
     uint64_t seed = 0;
 
-    memset(scratch, 0xA5, mmb_fuse_scratch_bytes(fuse)); /* any contents will do */
+    memset(scratch, 0xA5, (size_t)mmb_fuse_scratch_bytes(fuse)); /* any contents will do */
     CHECK(mmb_fuse_construct(fuse, hashes, n, max_seeds, scratch, shard, &seed) == MMB_OK);
     free(scratch);
-    memcpy(payload, shard, fuse->shard_bytes);
+    memcpy(payload, shard, (size_t)fuse->shard_bytes);
     for (unsigned i = 0; i < 8; i++) {
         payload[fuse->shard_bytes + i] = (uint8_t)(seed >> (8 * i));
     }
@@ -97,9 +97,9 @@ static void the_ends_of_the_range_of_hashes_lie_within_the_payload(void)
         for (size_t w = 0; w < LENGTH(WIDTHS); w++) {
             for (uint32_t shards = 1; shards <= 9; shards += 4) {
                 const mmb_fuse fuse = mmb_fuse_of(arity, WIDTHS[w], 1, arity, shards);
-                uint8_t *payload = exactly(mmb_fuse_bytes(&fuse));
+                uint8_t *payload = exactly((size_t)mmb_fuse_bytes(&fuse));
                 uint8_t maybe = 2;
-                memset(payload, 0xFF, mmb_fuse_bytes(&fuse));
+                memset(payload, 0xFF, (size_t)mmb_fuse_bytes(&fuse));
                 for (size_t i = 0; i < LENGTH(WORDS) * LENGTH(WORDS); i++) {
                     const mmb_hash hash = {WORDS[i / LENGTH(WORDS)], WORDS[i % LENGTH(WORDS)]};
                     uint64_t pages[2 * MMB_FUSE_MAX_ARITY + 1];
@@ -121,7 +121,7 @@ static void a_filter_without_shards_has_no_key(void)
 {
     const mmb_fuse fuse = mmb_fuse_of(3, 8, 0, 0, 0);
     const mmb_hash hashes[2] = {{0, 0}, {UINT64_MAX, UINT64_MAX}};
-    uint8_t *payload = exactly(mmb_fuse_bytes(&fuse));
+    uint8_t *payload = exactly((size_t)mmb_fuse_bytes(&fuse));
     uint8_t maybe[2] = {2, 2};
     uint64_t pages[2 * MMB_FUSE_MAX_ARITY + 1];
 
@@ -135,8 +135,8 @@ static void keys_that_nothing_fits_end_in_a_status_and_zeros(void)
 {
     const mmb_fuse tight = mmb_fuse_of(3, 8, 4, 3, 1);
     mmb_hash *hashes = random_hashes(600, 1);
-    uint8_t *shard = exactly(tight.shard_bytes);
-    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(&tight));
+    uint8_t *shard = exactly((size_t)tight.shard_bytes);
+    uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(&tight));
     uint64_t seed;
 
     for (size_t n = 12; n <= 600; n += 588) { /* as many as slots; more than slots */
@@ -156,8 +156,8 @@ static void keys_that_nothing_fits_end_in_a_status_and_zeros(void)
 static void a_slot_that_more_keys_have_than_it_counts_ends_in_a_status(void)
 {
     const mmb_fuse wide = mmb_fuse_of(3, 8, 256, 9, 1);
-    uint32_t *scratch = exactly(mmb_fuse_scratch_bytes(&wide));
-    uint8_t *shard = exactly(wide.shard_bytes);
+    uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(&wide));
+    uint8_t *shard = exactly((size_t)wide.shard_bytes);
     mmb_hash *hashes = random_hashes(300, 1);
     uint64_t seed;
 
