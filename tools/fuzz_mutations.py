@@ -125,7 +125,7 @@ _KIND_MAKERS: dict[str, Callable[[Path, list[str], bool, dict[str, Any]], None]]
 
 def flip_bits(rng: random.Random, page: bytearray, _other: bytes) -> None:
     """Flip up to 8 bits anywhere."""
-    for _ in range(rng.randint(1, 8)):
+    for _ in range(rng.randint(1, 8) if page else 0):  # one before may have left nothing
         bit = rng.randrange(8 * len(page))
         page[bit >> 3] ^= 1 << (bit & 7)
 
@@ -160,7 +160,7 @@ def _set_field(rng: random.Random, page: bytearray, table: FieldTable, base: int
 def take_from_other(rng: random.Random, page: bytearray, other: bytes) -> None:
     """Take a stretch, a field or a slot from another file."""
     whole = [(f.offset, f.offset + f.size) for f in HEADER.fields]
-    start = rng.randrange(len(page))
+    start = rng.randrange(len(page) or 1)
     stretch = (start, min(len(page), start + rng.choice((1, 8, 64, 512, 4096))))
     first, last = rng.choice((stretch, rng.choice(whole)))
     page[first:last] = other[first:last]
@@ -282,7 +282,7 @@ def _fit_length(content: bytearray) -> int:
 
 
 def _damage_body(rng: random.Random, content: bytearray, other: bytes) -> None:
-    start = rng.randrange(len(content))
+    start = rng.randrange(len(content) or 1)
     length = rng.choice((1, 8, 64, 512, 4096))
     kind = rng.randrange(7)
     if kind == 0:
