@@ -98,9 +98,6 @@ def sum_hashes(hashes: ReadableBuffer) -> int:
 def probes(layout: int, num_bits: int, num_probes: int, hi: int, lo: int) -> list[int]:
     """Return the bit numbers of a hash: FORMAT.md, "Probes"."""
 
-def select_lines(data: ReadableBuffer, flags: ReadableBuffer, wanted: bool) -> bytearray:
-    """Return the lines of *data* that are keys and whose flag, one a key, equals *wanted*; each with its LF."""
-
 def count_lines(data: ReadableBuffer) -> int:
     """Return the number of LF bytes. Releases the GIL."""
 

@@ -155,10 +155,6 @@ def sum_hashes(const uint8_t[::1] hashes not None):
     return (<object>total.hi << 64) | <object>total.lo
 
 
-def select_lines(data not None, flags not None, bint wanted):
-    return LinesBatch(data, "", 1).select(flags, wanted)
-
-
 def count_lines(const uint8_t[::1] data not None):
     cdef size_t count = 0
     if data.shape[0] > 0:

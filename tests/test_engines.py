@@ -339,7 +339,7 @@ def test_selected_lines_agree(text: bytes, noise: bytes, wanted: bool) -> None: 
     """Lines that have no flag are left out; a flag is 0 or 1."""
     flags = bytes(byte & 1 for byte in noise)
 
-    same(lambda engine: engine.select_lines(text, flags, wanted))
+    same(lambda engine: engine.LinesBatch(text, "", 1).select(flags, wanted))
 
 
 # ---- hashes --------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from mmbloom.reference.keys import (
     OffsetsBatch,
     RowsBatch,
     count_lines,
-    select_lines,
 )
 from mmbloom.reference.partitions import Partitions, add_part, span
 from mmbloom.reference.payloads import (
@@ -65,7 +64,6 @@ __all__ = [
     "payloads_equal",
     "popcount",
     "probes",
-    "select_lines",
     "sort_unique",
     "span",
     "sum_hashes",

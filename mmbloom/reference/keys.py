@@ -243,11 +243,6 @@ class LinesBatch(Batch):
         return f"{self._name}, line {self._first_line + number}"
 
 
-def select_lines(data: Buffer, flags: Buffer, wanted: bool) -> bytearray:  # noqa: FBT001 - the kernel's
-    """Return the non-empty lines whose flag equals *wanted*, each with its LF."""
-    return LinesBatch(data, "", 1).select(flags, wanted)
-
-
 def count_lines(data: Buffer) -> int:
     """Return the number of LF bytes."""
     return bytes(data).count(b"\n")
