@@ -11,7 +11,6 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
 
 from mmbloom.build.builder import build
 from mmbloom.build.progress import BuildReport, Progress
-from mmbloom.build.sources import KeyList, read_list, read_lists
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
     AbsentKeyError,
@@ -50,6 +49,7 @@ from mmbloom.filters.publishing import publish
 from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.filters.stack import FilterStack
 from mmbloom.keys import int_key
+from mmbloom.lists.sources import KeyList, read_list, read_lists
 from mmbloom.store import Store
 
 __all__ = [

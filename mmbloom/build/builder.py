@@ -22,7 +22,6 @@ from mmbloom.build.loading import Loader
 from mmbloom.build.parameters import Parameters, Resources
 from mmbloom.build.progress import BuildReport, Reporter
 from mmbloom.build.reading import Reading
-from mmbloom.build.sources import KeyList
 from mmbloom.build.store import HashStore
 from mmbloom.errors import CapacityError, ParameterError
 from mmbloom.files.journal import Journal
@@ -39,6 +38,7 @@ from mmbloom.filters.sealing import write_sealed
 from mmbloom.filters.sizing import Geometry
 from mmbloom.format.fields import FINGERPRINT_KNOWN, KEYS_EXACT
 from mmbloom.format.status import Status
+from mmbloom.lists.sources import KeyList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmbloom.build.bad_lines import BadLines
 from mmbloom.build.direct import DIRECT_KEYS
 from mmbloom.build.loading import drop_repetitions
-from mmbloom.build.sources import KeyList
 from mmbloom.build.store import Keying
 from mmbloom.errors import KeyValueError, NoSpaceError, SourceError
 from mmbloom.format.fields import HASH, KIND_FUSE
 from mmbloom.keys.batches import pieces_of
+from mmbloom.lists.bad_lines import BadLines
+from mmbloom.lists.sources import KeyList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmbloom.build.progress import BuildReport, Progress
-    from mmbloom.build.sources import KeyList
     from mmbloom.cli.progress import Report
     from mmbloom.files.publish import IfExists
+    from mmbloom.lists.sources import KeyList
 
 DESCRIPTION = """\
 Build a filter file from lists of keys: text, one key a line; CSV, JSON lines,

@@ -2,7 +2,7 @@
 
 Owns what a list looks like from outside: its compression, whether it is a table, and the archives
 that people take for a list. ``compression`` unpacks; text, lines and keys are the business of
-``mmbloom.keys.lines``, tables that of ``mmbloom.build.tables``.
+``mmbloom.keys.lines``, tables that of ``mmbloom.lists.tables``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _FEWEST_TO_SORT = 1 << 20
 
 
 class BadLines(Protocol):
-    """What a list does about lines that are no keys; see mmbloom.build.bad_lines."""
+    """What a list does about lines that are no keys; see mmbloom.lists.bad_lines."""
 
     policy: str
 

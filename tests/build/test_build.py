@@ -247,7 +247,11 @@ def test_a_capacity_that_the_distinct_keys_exceed_is_refused(tmp_path: Path) -> 
     assert [file.name for file in tmp_path.iterdir()] == ["fits.mmb"]
 
 
-@pytest.mark.parametrize("nothing", [[], (), iter(()), np.array([], "S3"), set()], ids=repr)
+@pytest.mark.parametrize(
+    "nothing",
+    [[], (), iter(()), np.array([], "S3"), set()],
+    ids=["list", "tuple", "iterator", "array", "set"],
+)
 def test_no_keys_at_all_is_an_error(tmp_path: Path, nothing: object) -> None:
     """An empty list is a mistake far upstream; the error names the call for an empty filter."""
     with pytest.raises(SourceError, match=r"empty.*create"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmbloom.build.quoting import end_of_well_quoted, record_pattern
+from mmbloom.lists.quoting import end_of_well_quoted, record_pattern
 
 RECORD = record_pattern(b",")
 FIELDS = st.sampled_from(["", "a", "b c", 'x"y', "1,2", "two\nlines", 'q"\n"', "\r\n", "é"])

@@ -6,17 +6,17 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.build.delimited import column_number
-from mmbloom.build.source import NEEDS_PYARROW, FileSource
 from mmbloom.errors import SourceError
 from mmbloom.keys.arrow import has_canonical_bytes, key_records, plain_array
+from mmbloom.lists.delimited import column_number
+from mmbloom.lists.source import NEEDS_PYARROW, FileSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmbloom.build.bad_lines import BadLines
-    from mmbloom.build.source import KeyBlock
     from mmbloom.files.lists import ListFile
+    from mmbloom.lists.bad_lines import BadLines
+    from mmbloom.lists.source import KeyBlock
 
 _PART_ROWS = 1 << 16
 _READ_BYTES = 1 << 20  # of a column at a time, whatever the size of a row group

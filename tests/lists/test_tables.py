@@ -11,7 +11,7 @@ from key_lists import keys_of, read_in_two
 
 import mmbloom
 from mmbloom import int_key
-from mmbloom.build import tables
+from mmbloom.lists import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

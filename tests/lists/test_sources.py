@@ -11,14 +11,14 @@ import pytest
 from key_lists import keys_of, read_in_two
 
 import mmbloom
-from mmbloom.build import sources
 from mmbloom.keys import lines
+from mmbloom.lists import sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mmbloom.build.source import KeyBlock, Source
+    from mmbloom.lists.source import KeyBlock, Source
 
 
 @pytest.fixture

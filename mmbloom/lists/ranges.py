@@ -11,17 +11,17 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.build.source import SAMPLE_BYTES, Source
 from mmbloom.engine import count_lines
 from mmbloom.errors import SourceError
 from mmbloom.keys.lines import BLOCK_BYTES, UTF8_MARK, Block, LineFormat, lines_of
+from mmbloom.lists.source import SAMPLE_BYTES, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmbloom.build.bad_lines import BadLines
-    from mmbloom.build.source import KeyBlock
     from mmbloom.files.folders import Folder
+    from mmbloom.lists.bad_lines import BadLines
+    from mmbloom.lists.source import KeyBlock
 
 NUM_RANGES = 16**5
 _NAME = re.compile(r"([0-9A-Fa-f]{5})(\.[^.]*)?")

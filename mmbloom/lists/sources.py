@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from mmbloom.build.bad_lines import BadLines, OnError
-from mmbloom.build.formats import Format, ListOptions, open_source
 from mmbloom.errors import ParameterError, SourceError
 from mmbloom.files.lists import STDIN
 from mmbloom.files.patterns import facts_of, matching
+from mmbloom.lists.bad_lines import BadLines, OnError
+from mmbloom.lists.formats import Format, ListOptions, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
-    from mmbloom.build.source import KeyBlock, Source
     from mmbloom.files.paths import FilePath
     from mmbloom.files.patterns import FileFacts
     from mmbloom.keys.lines import Blank
     from mmbloom.keys.pieces import Piece
+    from mmbloom.lists.source import KeyBlock, Source
 
     Watch = Callable[["Source", KeyBlock], object]
 

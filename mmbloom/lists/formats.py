@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from mmbloom.build.source import TextSource
 from mmbloom.errors import ParameterError, ParameterTypeError, SourceError
 from mmbloom.files.lists import ListFile
 from mmbloom.keys.lines import Blank, LineFormat, ascii_character, line_format
+from mmbloom.lists.source import TextSource
 
 if TYPE_CHECKING:
-    from mmbloom.build.bad_lines import BadLines
-    from mmbloom.build.source import Source
     from mmbloom.files.patterns import FileFacts
+    from mmbloom.lists.bad_lines import BadLines
+    from mmbloom.lists.source import Source
 
 Format = Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "ranges"]
 _FORMATS: tuple[str, ...] = get_args(Format)
@@ -81,8 +81,8 @@ def open_source(facts: FileFacts, options: ListOptions, bad: BadLines) -> Source
         ParameterError: an option that its format has not. OSError.
     """
     if facts.is_folder and options.format in {None, "ranges"}:
-        from mmbloom.build.ranges import RangeSource
         from mmbloom.files.folders import Folder
+        from mmbloom.lists.ranges import RangeSource
 
         # A list of HASH:count is split at the colon in any case.
         options._replace(
@@ -109,11 +109,11 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
     options.check_for(form)
     column = options.column
     if form in {"parquet", "arrow"}:
-        from mmbloom.build.tables import TableSource
+        from mmbloom.lists.tables import TableSource
 
         return TableSource(file, column, bad)
     if form in {"csv", "tsv"}:
-        from mmbloom.build.delimited import Delimited, Dialect
+        from mmbloom.lists.delimited import Delimited, Dialect
 
         delimiter = "\t" if form == "tsv" else options.delimiter or ","
         if ascii_character("delimiter", delimiter) == ord('"'):
@@ -123,7 +123,7 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
         has_header = isinstance(column, str) if options.header is None else options.header
         return Delimited(file, Dialect(delimiter, column, has_header, options.comment), bad)
     if form == "jsonl":
-        from mmbloom.build.json_lines import JsonLines
+        from mmbloom.lists.json_lines import JsonLines
 
         if not isinstance(column, str):
             raise ParameterError("column", "the name of a field for the format jsonl", column)

@@ -11,18 +11,18 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from mmbloom.build.quoting import end_of_well_quoted, record_pattern, torn_field_pattern
-from mmbloom.build.source import NEEDS_PYARROW, FileSource
 from mmbloom.errors import SourceError
 from mmbloom.keys.lines import UTF8_MARK, Block, Blocks
 from mmbloom.keys.records import records_of
+from mmbloom.lists.quoting import end_of_well_quoted, record_pattern, torn_field_pattern
+from mmbloom.lists.source import NEEDS_PYARROW, FileSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmbloom.build.bad_lines import BadLines
-    from mmbloom.build.source import KeyBlock
     from mmbloom.files.lists import ListFile
+    from mmbloom.lists.bad_lines import BadLines
+    from mmbloom.lists.source import KeyBlock
 
 LONGEST_RECORD_BYTES = 1 << 24  # a quote that is not closed must not swallow the list
 _OFFSET_BYTES = 4

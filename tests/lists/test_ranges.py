@@ -8,7 +8,7 @@ import pytest
 from key_lists import keys_of, read_in_two
 
 import mmbloom
-from mmbloom.build import ranges
+from mmbloom.lists import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable

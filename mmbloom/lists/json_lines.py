@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.build.source import FileSource
 from mmbloom.errors import SourceError
 from mmbloom.keys.lines import Blocks
 from mmbloom.keys.records import records_of_keys
+from mmbloom.lists.source import FileSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmbloom.build.bad_lines import BadLines
-    from mmbloom.build.source import KeyBlock
     from mmbloom.files.lists import ListFile
     from mmbloom.keys.lines import Block
     from mmbloom.keys.records import Records
+    from mmbloom.lists.bad_lines import BadLines
+    from mmbloom.lists.source import KeyBlock
 
 
 class JsonLines(FileSource):

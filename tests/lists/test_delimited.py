@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from key_lists import keys_of, read_in_two
 
 import mmbloom
-from mmbloom.build import delimited
 from mmbloom.keys import lines
+from mmbloom.lists import delimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mmbloom.build.bad_lines import OnError
+    from mmbloom.lists.bad_lines import OnError
 
     Write = Callable[[str, bytes], Path]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmbloom import ParameterError, SourceError
-from mmbloom.build.bad_lines import BadLines
+from mmbloom.lists.bad_lines import BadLines
 
 
 def test_raise_stops_at_the_first() -> None:
