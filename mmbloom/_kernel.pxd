@@ -12,6 +12,7 @@ cdef extern from "mmb.h" nogil:
         MMB_HEX_DIGIT
         MMB_FIELD_MISSING
         MMB_UNSOLVABLE
+        MMB_UNORDERED
         MMB_BLANK_LINE
 
     ctypedef enum mmb_encoding:

@@ -447,16 +447,19 @@ def fuse_shard(
     max_seeds: int,
     scratch: WriteableBuffer,
 ) -> tuple[int, bytearray] | None:
-    """Construct the shard that these distinct hashes are all of, at most 2^24 - 1; sorted ones are the fastest.
+    """Construct the shard that these distinct hashes are all of, at most 2^24 - 1, sorted.
 
     *scratch* is memory to work in, fuse_scratch_bytes() of it, with any contents, on a 4-byte boundary; a map in huge pages
     is best.
 
     Returns:
-        Its seed and its bytes; None if none of *max_seeds* seeds gives one. The same hashes in the same order give the same.
+        Its seed and its bytes; None if none of *max_seeds* seeds gives one. The same hashes give the same.
+
+    Raises:
+        ValueError: they are not sorted, by the segments of their first slots at least.
 
     The GIL is released.
     """
 
 def fuse_scratch_bytes(arity: int, segment_slots: int, num_segments: int) -> int:
-    """Return how much memory fuse_shard() needs to work in: 13 bytes a slot, 15 a key."""
+    """Return how much memory fuse_shard() needs to work in: 12 bytes a slot, 14 a key."""

@@ -92,8 +92,9 @@ def test_any_hashes_give_the_same_shard_or_none(
 ) -> None:
     """Equal hashes, hashes that share a half, hashes of other shards: no engine knows better."""
     shape = FuseShape(3, width, 8, 6, num_shards)
+    hashes = packed(sorted(pairs, key=lambda pair: pair[0] * num_shards % 2**64))
 
-    found = [built(engine, packed(pairs), shape, 3) for engine in ENGINES]
+    found = [built(engine, hashes, shape, 3) for engine in ENGINES]
 
     assert found[0] == found[1]
 
@@ -134,13 +135,34 @@ def test_a_payload_that_is_too_short_is_refused_alike() -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize("engine", ENGINES, ids=["kernel", "reference"])
+def test_hashes_that_are_not_sorted_are_refused(engine: ModuleType) -> None:
+    """A key that comes behind its segment would be left out: a false "no"."""
+    shape = fuse_shape_for(1000, 1, 0.004, "fuse3")
+    hashes = hashes_of(1000, 3)
+    with pytest.raises(ValueError, match="not sorted"):
+        built(engine, hashes[16:] + hashes[:16], shape, 64)
+
+
+def test_hashes_are_in_order_if_their_segments_are() -> None:
+    """Within a segment any order gives the same bytes."""
+    shape = fuse_shape_for(1000, 1, 0.004, "fuse3")
+    hashes = hashes_of(1000, 3)
+    swapped = hashes[16:32] + hashes[:16] + hashes[32:]
+
+    found = [built(engine, some, shape, 64) for engine in ENGINES for some in (hashes, swapped)]
+
+    assert found[0] is not None
+    assert found == found[:1] * 4
+
+
 def test_too_little_scratch_is_refused_alike() -> None:
     """Before anything is written to it."""
     shape = FuseShape(3, 8, 64, 30, 1)
     texts = []
     for engine in ENGINES:
         with pytest.raises(ValueError, match="scratch") as caught:
-            engine.fuse_shard(b"", *shape, 1, bytearray(13 * 64 * 30 + 3))
+            engine.fuse_shard(b"", *shape, 1, bytearray(12 * 64 * 30 + 3))
         texts.append(str(caught.value))
 
     assert texts[0] == texts[1]

@@ -33,16 +33,17 @@ uint8_t mmb_fuse_contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash
 void mmb_fuse_look_up(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe);
 size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages);
 
-/* Memory that building a shard takes beside hashes and shard: 13 bytes a slot. */
+/* Memory that building a shard takes beside hashes and shard: 12 bytes a slot. */
 uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse);
 
-/* Construct one shard from its n distinct hashes. The same hashes in the same order give the same bytes.
+/* Construct one shard from its n distinct hashes. The same hashes give the same bytes.
 
-   Args: hashes: all of one shard, at most MMB_FUSE_MAX_KEYS; neighbours in hi should be neighbours here, for speed.
+   Args: hashes: all of one shard, at most MMB_FUSE_MAX_KEYS, sorted by hi, or at least by the segments of their first slots.
          max_seeds: seeds to try, one after the other.
          scratch: mmb_fuse_scratch_bytes() of them, with any contents; huge pages make it faster.
          shard: shard_bytes of zeros; *seed: goes to the table.
-   Returns: MMB_OK; MMB_UNSOLVABLE: no seed worked, the shard is still zeros. */
+   Returns: MMB_OK; MMB_UNSOLVABLE: no seed worked; MMB_UNORDERED: they are not sorted. If not MMB_OK, the shard is still
+            zeros. */
 mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
                               uint32_t *scratch, uint8_t *shard, uint64_t *seed);
 

@@ -9,12 +9,6 @@
 #define MMB_AVX2 __attribute__((target("avx2")))
 #endif
 
-#if defined(__GNUC__)
-#define MMB_INLINE static inline __attribute__((always_inline))
-#else
-#define MMB_INLINE static inline
-#endif
-
 /* MULTIPLIERS[i] = C^i and ADDENDS[i] = (i + 1) * C mod 2^32, C = floor(2^32 / golden ratio). The addends keep the 16 probes
    of h = 0 (and of any h with few bits) apart. */
 static const uint32_t MULTIPLIERS[16] = {

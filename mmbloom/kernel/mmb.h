@@ -6,7 +6,7 @@
      hash.c       canonical bytes            -> 128-bit hashes
      bloom.c      hashes                     -> bits of a payload; layouts in classic.c, lines.c and narrow.c
      counting.c   hashes                     -> counters of a payload
-     fuse.c       hashes                     -> fingerprints of a payload
+     fuse.c       hashes                     -> fingerprints of a payload; built by fuse_build.c
      bits.c       whole payloads: counts, unions, fill
      partition.c  hashes                     -> partitions by the top bits of hi
      sort.c       hashes                     -> sorted distinct hashes
@@ -23,9 +23,11 @@
 #if defined(__GNUC__)
 #define MMB_PREFETCH(address) __builtin_prefetch((address), 0, 3)
 #define MMB_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define MMB_INLINE static inline __attribute__((always_inline))
 #else
 #define MMB_PREFETCH(address) ((void)(address))
 #define MMB_LIKELY(condition) (condition)
+#define MMB_INLINE static inline
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(MMB_PORTABLE)
@@ -41,7 +43,8 @@ typedef enum {
     MMB_HEX_DIGIT,     /* key form hex: a character that is no hexadecimal digit             */
     MMB_FIELD_MISSING, /* a line has fewer fields than the one that was asked for            */
     MMB_BLANK_LINE,    /* an empty line where none may be                                    */
-    MMB_UNSOLVABLE     /* no seed in the number allowed gives a fuse filter of these hashes  */
+    MMB_UNSOLVABLE,    /* no seed in the number allowed gives a fuse filter of these hashes  */
+    MMB_UNORDERED      /* the hashes of a shard do not come in order; nothing was written    */
 } mmb_status;
 
 /* How the code units of a view become canonical bytes. The three text encodings are CPython's own. */

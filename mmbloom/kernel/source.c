@@ -8,12 +8,6 @@
 #define MMB_AVX2 __attribute__((target("avx2")))
 #endif
 
-#if defined(__GNUC__)
-#define MMB_INLINE static inline __attribute__((always_inline))
-#else
-#define MMB_INLINE static inline
-#endif
-
 static size_t trimmed_bytes(const uint8_t *row, size_t width)
 {
     while (width > 0 && row[width - 1] == 0) {

@@ -157,7 +157,10 @@ def fuse_shard(  # noqa: PLR0913, PLR0917 - the kernel's signature
     for number in range(1, max_seeds + 1):
         seed = number * GOLDEN64 & MASK64
         places = [fuse.slots(fuse.shard_of(hi)[1], lo, seed) for hi, lo in keys]
-        order = _peel(places, fuse.num_slots)
+        segments = [slots[0] // segment_slots for slots in places]
+        if segments != sorted(segments):
+            raise ValueError("the hashes of a shard are not sorted")
+        order = _peel(fuse, places)
         if order is not None:
             prints = [fuse.fingerprint(hi, lo) for hi, lo in keys]
             return seed, _assign(fuse, places, prints, order)
@@ -166,28 +169,35 @@ def fuse_shard(  # noqa: PLR0913, PLR0917 - the kernel's signature
 
 def fuse_scratch_bytes(arity: int, segment_slots: int, num_segments: int) -> int:  # noqa: ARG001 - the kernel's signature
     """Return how much memory the kernel works in; here it is not used."""
-    return 13 * segment_slots * num_segments + 4
+    return 12 * segment_slots * num_segments + 4
 
 
-def _peel(places: list[list[int]], num_slots: int) -> list[tuple[int, int]] | None:
-    """Return (key, its own slot) in the order in which keys come out, None if some never do."""
-    members: list[set[int]] = [set() for _ in range(num_slots)]
-    for key, slots in enumerate(places):
-        for slot in slots:
-            members[slot].add(key)
-    if any(len(some) >= MAX_KEYS_OF_SLOT for some in members):
-        return None
-    alone = deque(slot for slot in range(num_slots) if len(members[slot]) == 1)
-    order = []
-    while alone:
-        own = alone.popleft()
-        if members[own]:  # else its key went with another slot of its own
-            (key,) = members[own]
-            order.append((key, own))
-            for slot in places[key]:
-                members[slot].remove(key)
-                if len(members[slot]) == 1:
-                    alone.append(slot)
+def _peel(fuse: Fuse, places: list[list[int]]) -> list[tuple[int, int]] | None:
+    """Return (key, its own slot) in the order in which keys come out, None if some never do.
+
+    Keys come in segment by segment; before the next segment all that can go go.
+    """
+    members: list[set[int]] = [set() for _ in range(fuse.num_slots)]
+    waiting = deque(enumerate(places))
+    order: list[tuple[int, int]] = []
+    for first in range(0, fuse.num_slots, fuse.segment_slots):
+        end = first + fuse.segment_slots  # the slots before it are complete
+        while waiting and waiting[0][1][0] < end:
+            key, slots = waiting.popleft()
+            for slot in slots:
+                members[slot].add(key)
+                if len(members[slot]) == MAX_KEYS_OF_SLOT:
+                    return None
+        alone = deque(slot for slot in range(first, end) if len(members[slot]) == 1)
+        while alone:
+            own = alone.popleft()
+            if members[own]:  # else its key went with another slot of its own
+                (key,) = members[own]
+                order.append((key, own))
+                for slot in places[key]:
+                    members[slot].remove(key)
+                    if len(members[slot]) == 1 and slot < end:
+                        alone.append(slot)
     return order if len(order) == len(places) else None
 
 

@@ -4,7 +4,24 @@
 
 static const uint32_t WIDTHS[] = {1, 7, 8, 10, 12, 15, 16, 24, 25, 26, 31, 32};
 
-/* One shard of n random hashes in a payload of its own: shard, then its seed. */
+static int by_hi(const void *a, const void *b)
+{
+    const mmb_hash *first = a;
+    const mmb_hash *second = b;
+
+    return (first->hi > second->hi) - (first->hi < second->hi);
+}
+
+/* As random_hashes(), but the first n of them in the order that a shard is built from. */
+static mmb_hash *sorted_hashes(size_t n, size_t others, uint64_t seed)
+{
+    mmb_hash *hashes = random_hashes(n + others, seed);
+
+    qsort(hashes, n, sizeof *hashes, by_hi);
+    return hashes;
+}
+
+/* One shard of n hashes in a payload of its own: shard, then its seed. */
 static uint8_t *built(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds)
 {
     uint8_t *shard = exactly((size_t)fuse->shard_bytes);
@@ -37,7 +54,7 @@ static void every_key_is_found_in_every_width_and_arity(void)
         for (size_t w = 0; w < LENGTH(WIDTHS); w++) {
             const size_t n = 700;
             const mmb_fuse fuse = roomy(arity, WIDTHS[w], n);
-            mmb_hash *hashes = random_hashes(n, w);
+            mmb_hash *hashes = sorted_hashes(n, 0, w);
             uint8_t *payload = built(&fuse, hashes, n, 64);
             for (size_t i = 0; i < n; i++) {
                 CHECK(mmb_fuse_contains(&fuse, payload, hashes[i]));
@@ -54,7 +71,7 @@ static void few_keys_are_built_and_found(void)
         for (size_t n = 0; n <= 20; n++) {
             for (uint64_t seed = 0; seed < 20; seed++) {
                 const mmb_fuse fuse = roomy(arity, 32, n);
-                mmb_hash *hashes = random_hashes(n, seed);
+                mmb_hash *hashes = sorted_hashes(n, 0, seed);
                 uint8_t *payload = built(&fuse, hashes, n, 64);
                 for (size_t i = 0; i < n; i++) {
                     CHECK(mmb_fuse_contains(&fuse, payload, hashes[i]));
@@ -72,7 +89,7 @@ static void a_batch_answers_as_one_by_one(void)
         for (size_t w = 0; w < LENGTH(WIDTHS); w++) {
             const size_t n = 200;
             const mmb_fuse fuse = roomy(arity, WIDTHS[w], n);
-            mmb_hash *hashes = random_hashes(2 * n, 5);
+            mmb_hash *hashes = sorted_hashes(n, n, 5);
             uint8_t *payload = built(&fuse, hashes, n, 64);
             for (size_t count = 0; count <= 2 * n; count += count < 130 ? 13 : 135) {
                 uint8_t *maybe = exactly(count);
@@ -134,7 +151,7 @@ static void a_filter_without_shards_has_no_key(void)
 static void keys_that_nothing_fits_end_in_a_status_and_zeros(void)
 {
     const mmb_fuse tight = mmb_fuse_of(3, 8, 4, 3, 1);
-    mmb_hash *hashes = random_hashes(600, 1);
+    mmb_hash *hashes = sorted_hashes(600, 0, 1);
     uint8_t *shard = exactly((size_t)tight.shard_bytes);
     uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(&tight));
     uint64_t seed;
@@ -146,6 +163,26 @@ static void keys_that_nothing_fits_end_in_a_status_and_zeros(void)
     CHECK(mmb_fuse_construct(&tight, hashes, 2, 64, scratch, shard, &seed) == MMB_UNSOLVABLE);
     CHECK(mmb_fuse_construct(&tight, hashes, 1, 0, scratch, shard, &seed) == MMB_UNSOLVABLE);
     for (size_t i = 0; i < tight.shard_bytes; i++) {
+        CHECK(shard[i] == 0);
+    }
+    free(hashes);
+    free(scratch);
+    free(shard);
+}
+
+static void keys_that_do_not_come_in_order_end_in_a_status_and_zeros(void)
+{
+    const mmb_fuse fuse = roomy(3, 8, 700);
+    mmb_hash *hashes = sorted_hashes(700, 0, 1);
+    uint8_t *shard = exactly((size_t)fuse.shard_bytes);
+    uint32_t *scratch = exactly((size_t)mmb_fuse_scratch_bytes(&fuse));
+    const mmb_hash first = hashes[0];
+    uint64_t seed;
+
+    hashes[0] = hashes[699];
+    hashes[699] = first;
+    CHECK(mmb_fuse_construct(&fuse, hashes, 700, 64, scratch, shard, &seed) == MMB_UNORDERED);
+    for (size_t i = 0; i < fuse.shard_bytes; i++) {
         CHECK(shard[i] == 0);
     }
     free(hashes);
@@ -178,6 +215,7 @@ const test FUSE_TESTS[] = {
     TEST(the_ends_of_the_range_of_hashes_lie_within_the_payload),
     TEST(a_filter_without_shards_has_no_key),
     TEST(keys_that_nothing_fits_end_in_a_status_and_zeros),
+    TEST(keys_that_do_not_come_in_order_end_in_a_status_and_zeros),
     TEST(a_slot_that_more_keys_have_than_it_counts_ends_in_a_status),
     {NULL, NULL},
 };
