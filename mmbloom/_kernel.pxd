@@ -178,6 +178,7 @@ cdef extern from "bits.h" nogil:
 
 cdef extern from "sort.h" nogil:
     size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
+    void mmb_order_by_part(const mmb_hash *hashes, size_t n, uint64_t num_parts, mmb_hash *out)
     mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)
 
 

@@ -145,6 +145,17 @@ def sort_unique(uint8_t[::1] hashes not None, uint8_t[::1] scratch not None):
     return distinct
 
 
+def order_by_part(const uint8_t[::1] hashes not None, uint64_t num_parts, uint8_t[::1] out not None):
+    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
+    if out.shape[0] < hashes.shape[0]:
+        raise ValueError(f"out holds {out.shape[0]} bytes, hashes {hashes.shape[0]}")
+    if n >= UINT32_MAX or num_parts == 0:
+        raise ValueError(f"{n} hashes in {num_parts} parts: less than 2^32, in at least one")
+    if n > 0:
+        with nogil:
+            mmb_order_by_part(<const mmb_hash *>&hashes[0], n, num_parts, <mmb_hash *>&out[0])
+
+
 def sum_hashes(const uint8_t[::1] hashes not None):
     cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
     cdef mmb_hash total

@@ -49,5 +49,5 @@ def fuse_shard(const uint8_t[::1] hashes not None, uint32_t arity, uint32_t fing
         status = mmb_fuse_construct(
             &fuse, <const mmb_hash *>&hashes[0] if n > 0 else NULL, n, max_seeds, <uint32_t *>&scratch[0], target, &seed)
     if status == MMB_UNORDERED:
-        raise ValueError("the hashes of a shard are not sorted")
+        raise ValueError("the hashes of a shard are not in order")
     return (seed, shard) if status == MMB_OK else None

@@ -388,6 +388,42 @@ def test_sorting_agrees_for_a_few_hashes_repeated(num_hashes: int, num_distinct:
     assert same(lambda engine: _sorted_by(engine, hashes)) == _packed(sorted(set(hashes)))
 
 
+def _ordered_by(engine: ModuleType, hashes: list[tuple[int, int]], num_parts: int) -> bytearray:
+    out = bytearray(16 * len(hashes))
+    engine.order_by_part(_packed(hashes), num_parts, out)
+    return out
+
+
+@given(HASHES, st.integers(1, 2**17))
+def test_an_order_by_part_agrees(hashes: list[tuple[int, int]], num_parts: int) -> None:
+    """By the part in which hi lies; within a part as they came."""
+    found = same(lambda engine: _ordered_by(engine, hashes, num_parts))
+
+    assert found == _packed(sorted(hashes, key=lambda pair: pair[0] * num_parts >> 64))
+
+
+@pytest.mark.parametrize("num_parts", [1, 7, 2**14, 2**14 + 1, 3 * 2**14])
+def test_an_order_by_more_parts_than_there_are_counters_agrees(num_parts: int) -> None:
+    """Then the kernel goes through the hashes more than once."""
+    chance = np.random.default_rng(num_parts)
+    hashes = [tuple(pair) for pair in chance.integers(0, 2**64, (3000, 2), np.uint64).tolist()]
+
+    found = same(lambda engine: _ordered_by(engine, hashes, num_parts))
+
+    assert found == _packed(sorted(hashes, key=lambda pair: pair[0] * num_parts >> 64))
+
+
+def test_an_order_without_room_or_parts_is_refused() -> None:
+    """Nothing is written then."""
+    for engine in (kernel, reference):
+        hashes, out = _packed([(2, 0), (1, 0)]), bytearray(32)
+        with pytest.raises(ValueError, match="out"):
+            engine.order_by_part(hashes, 1, bytearray(31))
+        with pytest.raises(ValueError, match="0 parts"):
+            engine.order_by_part(hashes, 0, out)
+        assert out == bytes(32)
+
+
 def test_sorting_without_room_for_it_is_refused() -> None:
     """As much scratch as there are hashes; the hashes are as they were."""
     for engine in (kernel, reference):

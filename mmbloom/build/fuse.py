@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.build.crew import Crew
 from mmbloom.build.store import NUM_PARTITIONS
-from mmbloom.engine import fuse_scratch_bytes
+from mmbloom.engine import fuse_scratch_bytes, order_by_part
 from mmbloom.errors import ConstructionError, MemoryBudgetError
 from mmbloom.files.memory import map_memory
 from mmbloom.filters import fuse_sizing
@@ -79,6 +79,7 @@ class FuseShards:
         Raises:
             ConstructionError: a shard has more keys than any can hold.
         """
+        self._counts = counts
         num_shards = fuse_sizing.num_shards_for(sum(counts))
         self._runs = _runs(num_shards)
         self._most_keys = max(
@@ -134,8 +135,25 @@ class FuseShards:
             )
             for _ in range(crew.jobs)
         ]
-        for shards in crew.do(partial(_construct, shape, loader, idle, run) for run in self._runs):
+        for shards in crew.do(
+            partial(self._construct, shape, loader, idle, run) for run in self._runs
+        ):
             yield from shards
+
+    def _construct(
+        self, shape: FuseShape, loader: Loader, idle: list[_Lane], run: _Run
+    ) -> list[Shard]:
+        """Return the shards of a run."""
+        with _borrowed(idle) as lane:
+            at = 0
+            for partition in run.partitions:
+                with loader.counted(partition, self._counts[partition]) as some:
+                    order_by_part(some, shape.num_parts, lane.hashes[at : at + len(some)])
+                    at += len(some)
+            return [
+                construct_shard(shape, part, lane.scratch)
+                for part in _parts(lane.hashes[:at], run.shards, shape.num_shards)
+            ]
 
 
 def budget_error(memory_bytes: int, needed_bytes: int) -> MemoryBudgetError:
@@ -150,20 +168,6 @@ def _runs(num_shards: int) -> list[_Run]:
         return [_Run(range(i, i + 1), range(i * width, (i + 1) * width)) for i in range(num_shards)]
     width = num_shards // NUM_PARTITIONS
     return [_Run(range(i * width, (i + 1) * width), range(i, i + 1)) for i in range(NUM_PARTITIONS)]
-
-
-def _construct(shape: FuseShape, loader: Loader, idle: list[_Lane], run: _Run) -> list[Shard]:
-    """Return the shards of a run."""
-    with _borrowed(idle) as lane:
-        at = 0
-        for partition in run.partitions:
-            with loader.distinct(partition) as some:
-                lane.hashes[at : at + len(some)] = some
-                at += len(some)
-        return [
-            construct_shard(shape, part, lane.scratch)
-            for part in _parts(lane.hashes[:at], run.shards, shape.num_shards)
-        ]
 
 
 def _parts(hashes: memoryview, shards: range, num_shards: int) -> Iterator[memoryview]:

@@ -130,15 +130,19 @@ class _Room:
                 raise MemoryBudgetError(self._memory_bytes, needed, reason)
         return self._buffers.hashes[self._num_bytes :]
 
+    @property
+    def hashes(self) -> memoryview:
+        """The hashes, in any order."""
+        return self._buffers.hashes[: self._num_bytes]
+
     def take_in(self, num_hashes: int) -> None:
         """Count what was written to free()."""
         self._num_bytes += num_hashes * HASH.size
 
     def sort(self) -> memoryview:
         """Sort, drop repetitions, and return the hashes."""
-        hashes = self._buffers.hashes[: self._num_bytes]
-        self._num_bytes = sort_unique(hashes, self._buffers.scratch) * HASH.size
-        return self._buffers.hashes[: self._num_bytes]
+        self._num_bytes = sort_unique(self.hashes, self._buffers.scratch) * HASH.size
+        return self.hashes
 
 
 def drop_repetitions(store: HashStore, crew: Crew) -> None:
@@ -208,11 +212,18 @@ class Loader:
         Raises:
             SpillError, OSError: as raw(). MemoryBudgetError: too many for memory.
         """
-        with self._borrowed() as buffers:
-            room = _Room(buffers, self._memory_bytes)
-            for num_hashes in self._origin.fill(partition, room.free):
-                room.take_in(num_hashes)
+        with self._filled(partition) as room:
             yield room.sort()
+
+    @contextmanager
+    def counted(self, partition: int, num_keys: int) -> Iterator[memoryview]:
+        """Yield the distinct hashes of a partition, which are so many, in any order.
+
+        Raises:
+            SpillError, OSError, MemoryBudgetError: as distinct().
+        """
+        with self._filled(partition) as room:
+            yield room.hashes if len(room.hashes) == num_keys * HASH.size else room.sort()
 
     def count(self, tell: Callable[[int, int], object]) -> Counted:
         """Count the distinct hashes. *tell* is called with (partitions done, partitions in all)."""
@@ -247,6 +258,15 @@ class Loader:
                 partitions.put_back(lane, partition, room.sort())
         finally:
             self._lanes.append(lane)
+
+    @contextmanager
+    def _filled(self, partition: int) -> Iterator[_Room]:
+        """Yield a buffer with the hashes of a partition."""
+        with self._borrowed() as buffers:
+            room = _Room(buffers, self._memory_bytes)
+            for num_hashes in self._origin.fill(partition, room.free):
+                room.take_in(num_hashes)
+            yield room
 
     @contextmanager
     def _borrowed(self) -> Iterator[_Buffers]:

@@ -72,8 +72,8 @@ def construct_shard(shape: FuseShape, hashes: ReadableBuffer, scratch: Writeable
 
     Args:
         shape: of the payload; see ``fuse_sizing.fuse_shape_for``.
-        hashes: all of the shard, distinct and sorted: those with ``hi * num_shards >> 64`` its
-            number.
+        hashes: all of the shard, distinct: those with ``hi * num_shards >> 64`` its number;
+            sorted, or at least in the order of ``hi * shape.num_parts >> 64``.
         scratch: memory to work in, engine.fuse_scratch_bytes() of it.
 
     Raises:
@@ -101,7 +101,9 @@ def fuse_pieces(shape: FuseShape, shards: Iterable[Shard]) -> Iterator[ReadableB
 
 
 def first_of_shard(hashes: ReadableBuffer, shard: int, num_shards: int, lowest: int = 0) -> int:
-    """Return the index of the first of the sorted hashes, from *lowest* on, in *shard* or behind.
+    """Return the index of the first of the hashes, from *lowest* on, in *shard* or behind.
+
+    They come in the order of their shards.
 
     Cost: a binary search.
     """

@@ -38,6 +38,11 @@ class FuseShape(NamedTuple):
         return self.segment_slots * self.num_segments
 
     @property
+    def num_parts(self) -> int:
+        """Parts of the range of hi, ``hi * num_parts >> 64``: keys of one start in one segment."""
+        return self.num_shards * (self.num_segments - self.arity + 1)
+
+    @property
     def table_bytes(self) -> int:
         """Bytes of the table of seeds at the end of the payload: whole cache lines."""
         return _lines(8 * SEED_BYTES * self.num_shards)

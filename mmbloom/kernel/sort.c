@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-#define TOP_BITS 14U    /* of the first round: 2^14 counters of 4 bytes are a part of the L2 cache */
+#include "layouts.h"
+
+#define TOP_BITS 14U /* of the first round: 2^14 counters of 4 bytes are a part of the L2 cache */
+#define COUNTERS ((size_t)1 << TOP_BITS)
 #define NEXT_BITS 8U    /* of later rounds, which may nest: 1 KiB of stack each                     */
 #define GROUP_HASHES 4U /* the size of the groups to aim at */
 #define SMALL_GROUP 32U
@@ -138,7 +141,7 @@ static size_t sort_large(mmb_hash *hashes, mmb_hash *scratch, size_t n)
 
 size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
 {
-    uint32_t ends[(size_t)1 << TOP_BITS];
+    uint32_t ends[COUNTERS];
 
     if (n <= SMALL_GROUP) {
         const size_t kept = sort_small(hashes, n, scratch);
@@ -146,6 +149,50 @@ size_t mmb_sort_unique(mmb_hash *hashes, mmb_hash *scratch, size_t n)
         return kept;
     }
     return sort_round(hashes, scratch, n, ends, TOP_BITS);
+}
+
+static inline uint64_t part_of(mmb_hash hash, uint64_t num_parts)
+{
+    uint64_t rest;
+
+    return multiply_high(hash.hi, num_parts, &rest);
+}
+
+/* Counting sort. Hashes that lie in more parts than there are counters are gone through again for the next of these. */
+void mmb_order_by_part(const mmb_hash *hashes, size_t n, uint64_t num_parts, mmb_hash *out)
+{
+    uint32_t ends[COUNTERS];
+    uint64_t first = num_parts;
+    uint64_t end = 0;
+    uint32_t start = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t part = part_of(hashes[i], num_parts);
+        first = part < first ? part : first;
+        end = part >= end ? part + 1 : end;
+    }
+    for (; first < end; first += COUNTERS) {
+        const uint64_t left = end - first;
+        const uint64_t count = left < COUNTERS ? left : COUNTERS;
+        memset(ends, 0, (size_t)count * sizeof *ends);
+        for (size_t i = 0; i < n; i++) {
+            const uint64_t part = part_of(hashes[i], num_parts) - first;
+            if (part < count) {
+                ends[part]++;
+            }
+        }
+        for (size_t part = 0; part < count; part++) {
+            const uint32_t hashes_in = ends[part];
+            ends[part] = start;
+            start += hashes_in;
+        }
+        for (size_t i = 0; i < n; i++) {
+            const uint64_t part = part_of(hashes[i], num_parts) - first;
+            if (part < count) {
+                out[ends[part]++] = hashes[i];
+            }
+        }
+    }
 }
 
 mmb_hash mmb_sum_hashes(const mmb_hash *hashes, size_t n)

@@ -12,7 +12,14 @@ from mmbloom.reference.core import ChangingCore, FilterCore
 from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
 from mmbloom.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
 from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
-from mmbloom.reference.hashes import hash_batch, hash_bytes, hash_key, sort_unique, sum_hashes
+from mmbloom.reference.hashes import (
+    hash_batch,
+    hash_bytes,
+    hash_key,
+    order_by_part,
+    sort_unique,
+    sum_hashes,
+)
 from mmbloom.reference.keys import (
     LinesBatch,
     ObjectBatch,
@@ -59,6 +66,7 @@ __all__ = [
     "install_guard",
     "line_histogram",
     "narrow_histogram",
+    "order_by_part",
     "page_fill",
     "page_halves",
     "payloads_equal",

@@ -159,7 +159,7 @@ def fuse_shard(  # noqa: PLR0913, PLR0917 - the kernel's signature
         places = [fuse.slots(fuse.shard_of(hi)[1], lo, seed) for hi, lo in keys]
         segments = [slots[0] // segment_slots for slots in places]
         if segments != sorted(segments):
-            raise ValueError("the hashes of a shard are not sorted")
+            raise ValueError("the hashes of a shard are not in order")
         order = _peel(fuse, places)
         if order is not None:
             prints = [fuse.fingerprint(hi, lo) for hi, lo in keys]

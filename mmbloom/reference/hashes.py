@@ -58,6 +58,18 @@ def sort_unique(hashes: WriteableBuffer, scratch: WriteableBuffer) -> int:
     return len(distinct)
 
 
+def order_by_part(hashes: Buffer, num_parts: int, out: WriteableBuffer) -> None:
+    """Write hashes to *out* in the order of the parts of the range of hi in which they lie."""
+    view = memoryview(out).cast("B")
+    packed = bytes(hashes)
+    if len(view) < len(packed):
+        raise ValueError("out is smaller than the hashes")
+    if num_parts <= 0:
+        raise ValueError(f"{num_parts} parts: at least one")
+    ordered = sorted(HASH.iter_unpack(packed), key=lambda key: key[0] * num_parts >> 64)
+    view[: len(packed)] = b"".join(HASH.pack(*key) for key in ordered)
+
+
 def sum_hashes(hashes: Buffer) -> int:
     """Return the sum of hashes modulo 2^128."""
     total: int = sum((hi << 64) + lo for hi, lo in HASH.iter_unpack(bytes(hashes)))
