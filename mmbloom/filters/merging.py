@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
+from mmbloom.closing import Closing
 from mmbloom.engine import probes
 from mmbloom.errors import CapacityError, IncompatibleError, ParameterError, ParameterTypeError
 from mmbloom.files.mapped import MappedFile
@@ -25,7 +26,6 @@ from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
 
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
@@ -164,7 +164,7 @@ class _Source:
         return max(self.opened.keys_added, least)
 
 
-class _Union:
+class _Union(Closing):
     """Open files with equal parameters, and the bits of all of them."""
 
     def __init__(self, paths: Sequence[FilePath]) -> None:
@@ -248,17 +248,6 @@ class _Union:
     def close(self) -> None:
         for source in self._sources:
             source.opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Canaries:
