@@ -275,6 +275,28 @@ def counter_histogram(const uint8_t[::1] payload not None):
     return [histogram[i] for i in range(129)], saturated
 
 
+def count_part(uint8_t[::1] target not None, uint64_t first, uint64_t num_bits, uint32_t num_probes,
+               const uint8_t[::1] hashes not None):
+    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
+    cdef mmb_counting counting
+    counting.num_counters, counting.num_probes = num_bits // 4, num_probes
+    if first % MMB_LINE_BYTES or target.shape[0] % MMB_LINE_BYTES:
+        raise ValueError(f"bytes {first} to {first + target.shape[0]}: not whole blocks of {MMB_LINE_BYTES}")
+    if n > 0 and target.shape[0] > 0:
+        with nogil:
+            mmb_counting_add_part(
+                &counting, &target[0], first, <uint64_t>target.shape[0], <const mmb_hash *>&hashes[0], n)
+
+
+def unite_counters(uint8_t[::1] target not None, const uint8_t[::1] other not None):
+    cdef size_t size = <size_t>target.shape[0]
+    if <size_t>other.shape[0] != size:
+        raise ValueError(f"payloads of {size} and {other.shape[0]} bytes")
+    if size > 0:
+        with nogil:
+            mmb_counting_unite(&target[0], &other[0], size)
+
+
 def flatten_counters(const uint8_t[::1] payload not None, uint8_t[::1] bits not None):
     cdef size_t num_lines = <size_t>payload.shape[0] // MMB_LINE_BYTES
     if <size_t>bits.shape[0] < num_lines * MMB_NARROW_BYTES:

@@ -26,6 +26,7 @@ __all__ = [
     "add_part",
     "checksum64",
     "count_lines",
+    "count_part",
     "counter_histogram",
     "flatten_counters",
     "fuse_scratch_bytes",
@@ -44,6 +45,7 @@ __all__ = [
     "sort_unique",
     "span",
     "sum_hashes",
+    "unite_counters",
 ]
 
 
@@ -81,6 +83,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         add_part,
         checksum64,
         count_lines,
+        count_part,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -99,6 +102,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         sort_unique,
         span,
         sum_hashes,
+        unite_counters,
     )
 else:
     from mmbloom.reference import (
@@ -117,6 +121,7 @@ else:
         add_part,
         checksum64,
         count_lines,
+        count_part,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -135,4 +140,5 @@ else:
         sort_unique,
         span,
         sum_hashes,
+        unite_counters,
     )
