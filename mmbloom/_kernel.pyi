@@ -369,6 +369,9 @@ class CountingCore(ChangingCore):
         15 stands for 15 or more. Too high with about the false-positive rate. Raises and costs as a look-up.
         """
 
+    def _has_room_for(self, num_keys: int) -> bool:
+        """Return whether so many new keys fit by the count or, after removals, as _keys_by_estimate() tells."""
+
     def _remove_hashes(self, hashes: ReadableBuffer) -> int:
         """Count hashes out, in order; return how many are certainly absent now. AbsentKeyError says how many were removed
         before the one that was absent."""

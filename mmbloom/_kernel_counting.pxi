@@ -54,14 +54,18 @@ cdef class CountingCore(ChangingCore):
         cdef uint64_t fewest = self._keys_added - min(self._keys_added, self._drift)
         return self._limit - fewest if self._limit > fewest else 0
 
-    cdef uint64_t _room_after_removals(self) except? 0:
-        """The room; if it seems to be used up and the count may have drifted, as the counters tell. The mutex is held."""
+    cdef uint64_t _room_after_removals(self, uint64_t wanted=1) except? 0:
+        """The room; if less than is wanted and the count may have drifted, as the counters tell. The mutex is held."""
         cdef uint64_t fewest
-        if self._room() == 0 and self._has_removed:
+        if self._room() < wanted and self._has_removed:
             self._has_removed = False
             fewest = self._keys_by_estimate()
             self._drift = self._keys_added - min(self._keys_added, fewest)
         return self._room()
+
+    def _has_room_for(self, uint64_t num_keys):
+        with self._mutex:
+            return self._room_after_removals(num_keys) >= num_keys
 
     cdef void _keep_added(self, const mmb_hash *hashes, size_t n) noexcept:
         """Any of the first keys and of the latest may be a canary, as long as it is in."""

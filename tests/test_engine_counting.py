@@ -106,6 +106,7 @@ STEPS = st.one_of(
     st.tuples(st.just("_add_hashes"), HASHES),
     st.tuples(st.just("_remove_hashes"), HASHES),
     st.tuples(st.just("_pages_of"), HASHES),
+    st.tuples(st.just("_has_room_for"), st.integers(0, 20)),
     st.tuples(st.just("count_estimate"), FEW_KEYS),
     st.tuples(st.just("might_contain"), FEW_KEYS),
 )

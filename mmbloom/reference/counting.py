@@ -105,7 +105,7 @@ class CountingCore(ChangingCore):
                 for key in HASH.iter_unpack(bytes(hashes)):
                     counters = self._counters_of(*key)
                     if self._least(payload, counters) == 0:
-                        if not self._has_room():
+                        if not self._has_room_for(1):
                             raise CapacityError(self._where(), self._limit or 0, num_new)
                         self._keys_added += 1
                         num_new += 1
@@ -136,14 +136,15 @@ class CountingCore(ChangingCore):
                     self._publish()
         return num_gone
 
-    def _has_room(self) -> bool:
-        """Return whether a new key fits; if it seems not, as the counters tell after removals."""
-        if self._limit is None:
-            return True
-        if self._keys_added - self._drift >= self._limit and self._has_removed:
-            self._has_removed = False
-            self._drift = max(0, self._keys_added - self._keys_by_estimate())
-        return self._keys_added - self._drift < self._limit
+    def _has_room_for(self, num_keys: int) -> bool:
+        """Return whether new keys fit; if it seems not, as the counters tell after removals."""
+        with self._mutex:
+            if self._limit is None:
+                return True
+            if self._keys_added - self._drift + num_keys > self._limit and self._has_removed:
+                self._has_removed = False
+                self._drift = max(0, self._keys_added - self._keys_by_estimate())
+            return self._keys_added - self._drift + num_keys <= self._limit
 
     def _step(self, payload: memoryview, counters: Iterable[int], step: int) -> None:
         """Count up or down; what is at the most stays there."""
