@@ -50,7 +50,7 @@ examples:
   mmbloom build 'urls-*.gz' -o urls.mmb --fpr 1e-6 --meta source=crawl
   mmbloom build users.csv.zst --column email -o users.mmb --fpr 1e-4
   mmbloom build denied.txt -o denied.mmb --fpr 0.001 --kind fuse    # smallest
-  mmbloom build denied.txt -o denied.mmb --fpr 0.001 --kind counting --capacity 2e6
+  mmbloom build denied.txt -o denied.mmb --fpr 0.01 --kind counting
   mmbloom build huge.txt.gz -o huge.mmb --fpr 0.001 --memory 2G --resume
 """
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Write the union of filter files: exactly the filter of the keys of all of them.
 They must have been built alike: the same --kind, --capacity, --fpr, --layout,
---seed and --key-form. Every file is compared with its checksums on the way; one that
-somebody adds to is read as it is now. A union that by estimate exceeds the
+--seed and --key-form. Every file is compared with its checksums on the way; one
+that somebody adds to is read as it is now. A union that by estimate exceeds the
 capacity is refused, unless --overfill; then its false-positive rate is higher
 than asked for, and 'mmbloom info' tells it. The number of its keys is an
 estimate too, unless all files hold the same list. Metadata are those of the
-first FILE. Counting filters are added up: keys can be added to the union, and
-removed from it, a key of two files twice. Memory: 40 MiB, whatever the size of
-the files.
+first FILE. Memory: 40 MiB, whatever the size of the files.
+Counting filters are added up: keys can be added to the union and removed from
+it, a key of two files twice.
 """
 EPILOG = """\
 examples:

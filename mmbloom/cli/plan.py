@@ -22,7 +22,7 @@ EPILOG = """\
 examples:
   mmbloom plan --keys 1e9 --fpr 0.001
   mmbloom plan --keys 1e9 --fpr 0.001 --use static
-  mmbloom plan --keys 1e6 --fpr 0.001 --use shrinking    # members leave the list
+  mmbloom plan --keys 1e6 --fpr 0.001 --use shrinking    # members leave it
 """
 USES = {
     "static": "the list is built once and served from memory",
