@@ -42,6 +42,7 @@ from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.fuse import FuseFilter
+from mmbloom.filters.leavers import LeavingKeys, Removed
 from mmbloom.filters.merging import UnionCount, merge, union_count
 from mmbloom.filters.newcomers import NewKeys
 from mmbloom.filters.opening import open_any, open_writable
@@ -71,6 +72,7 @@ __all__ = [
     "KeyList",
     "KeyTypeError",
     "KeyValueError",
+    "LeavingKeys",
     "LockHeldError",
     "MemoryBudgetError",
     "MmbloomError",
@@ -82,6 +84,7 @@ __all__ = [
     "Progress",
     "RandomKeys",
     "ReadOnlyError",
+    "Removed",
     "SourceError",
     "SpillError",
     "Store",

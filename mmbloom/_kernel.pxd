@@ -136,6 +136,8 @@ cdef extern from "counting.h" nogil:
                                  uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
     size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
                                     mmb_counted *counted, const mmb_dirty *dirty)
+    void mmb_counting_add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                               const mmb_hash *hashes, size_t n)
     void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
     uint64_t mmb_counting_histogram(const uint8_t *payload, size_t num_lines, uint64_t *histogram)
     void mmb_counting_flatten(const uint8_t *payload, size_t num_lines, uint8_t *bits)

@@ -133,6 +133,13 @@ def counter_histogram(payload: ReadableBuffer) -> tuple[list[int], int]:
     """Return how many 64-byte lines have x counters that are not zero, x = 0..128, and how many counters are 15. Releases the
     GIL."""
 
+def count_part(target: WriteableBuffer, first: int, num_bits: int, num_probes: int, hashes: ReadableBuffer) -> None:
+    """Count the keys whose line falls into *target*, which is the payload from byte *first* on: whole lines of counters. The
+    others are passed over. Releases the GIL."""
+
+def unite_counters(target: WriteableBuffer, other: ReadableBuffer) -> None:
+    """Add every counter of *other* to that of *target*, to 15 at most. Both have the same size. Releases the GIL."""
+
 def flatten_counters(payload: ReadableBuffer, bits: WriteableBuffer) -> None:
     """Write one bit a counter to *bits*, 16 bytes a line: 1 where it is not zero. Releases the GIL."""
 
@@ -367,6 +374,9 @@ class CountingCore(ChangingCore):
 
         15 stands for 15 or more. Too high with about the false-positive rate. Raises and costs as a look-up.
         """
+
+    def _has_room_for(self, num_keys: int) -> bool:
+        """Return whether so many new keys fit by the count or, after removals, as _keys_by_estimate() tells."""
 
     def _remove_hashes(self, hashes: ReadableBuffer) -> int:
         """Count hashes out, in order; return how many are certainly absent now. AbsentKeyError says how many were removed

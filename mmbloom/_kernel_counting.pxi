@@ -54,14 +54,18 @@ cdef class CountingCore(ChangingCore):
         cdef uint64_t fewest = self._keys_added - min(self._keys_added, self._drift)
         return self._limit - fewest if self._limit > fewest else 0
 
-    cdef uint64_t _room_after_removals(self) except? 0:
-        """The room; if it seems to be used up and the count may have drifted, as the counters tell. The mutex is held."""
+    cdef uint64_t _room_after_removals(self, uint64_t wanted=1) except? 0:
+        """The room; if less than is wanted and the count may have drifted, as the counters tell. The mutex is held."""
         cdef uint64_t fewest
-        if self._room() == 0 and self._has_removed:
+        if self._room() < wanted and self._has_removed:
             self._has_removed = False
             fewest = self._keys_by_estimate()
             self._drift = self._keys_added - min(self._keys_added, fewest)
         return self._room()
+
+    def _has_room_for(self, uint64_t num_keys):
+        with self._mutex:
+            return self._room_after_removals(num_keys) >= num_keys
 
     cdef void _keep_added(self, const mmb_hash *hashes, size_t n) noexcept:
         """Any of the first keys and of the latest may be a canary, as long as it is in."""
@@ -273,6 +277,28 @@ def counter_histogram(const uint8_t[::1] payload not None):
         with nogil:
             saturated = mmb_counting_histogram(&payload[0], <size_t>payload.shape[0] // MMB_LINE_BYTES, histogram)
     return [histogram[i] for i in range(129)], saturated
+
+
+def count_part(uint8_t[::1] target not None, uint64_t first, uint64_t num_bits, uint32_t num_probes,
+               const uint8_t[::1] hashes not None):
+    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
+    cdef mmb_counting counting
+    counting.num_counters, counting.num_probes = num_bits // 4, num_probes
+    if first % MMB_LINE_BYTES or target.shape[0] % MMB_LINE_BYTES:
+        raise ValueError(f"bytes {first} to {first + target.shape[0]}: not whole blocks of {MMB_LINE_BYTES}")
+    if n > 0 and target.shape[0] > 0:
+        with nogil:
+            mmb_counting_add_part(
+                &counting, &target[0], first, <uint64_t>target.shape[0], <const mmb_hash *>&hashes[0], n)
+
+
+def unite_counters(uint8_t[::1] target not None, const uint8_t[::1] other not None):
+    cdef size_t size = <size_t>target.shape[0]
+    if <size_t>other.shape[0] != size:
+        raise ValueError(f"payloads of {size} and {other.shape[0]} bytes")
+    if size > 0:
+        with nogil:
+            mmb_counting_unite(&target[0], &other[0], size)
 
 
 def flatten_counters(const uint8_t[::1] payload not None, uint8_t[::1] bits not None):

@@ -26,6 +26,7 @@ __all__ = [
     "add_part",
     "checksum64",
     "count_lines",
+    "count_part",
     "counter_histogram",
     "flatten_counters",
     "fuse_scratch_bytes",
@@ -45,6 +46,7 @@ __all__ = [
     "sort_unique",
     "span",
     "sum_hashes",
+    "unite_counters",
 ]
 
 
@@ -82,6 +84,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         add_part,
         checksum64,
         count_lines,
+        count_part,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -101,6 +104,7 @@ if TYPE_CHECKING or _kernel_is_wanted():
         sort_unique,
         span,
         sum_hashes,
+        unite_counters,
     )
 else:
     from mmbloom.reference import (
@@ -119,6 +123,7 @@ else:
         add_part,
         checksum64,
         count_lines,
+        count_part,
         counter_histogram,
         flatten_counters,
         fuse_scratch_bytes,
@@ -138,4 +143,5 @@ else:
         sort_unique,
         span,
         sum_hashes,
+        unite_counters,
     )

@@ -106,6 +106,7 @@ STEPS = st.one_of(
     st.tuples(st.just("_add_hashes"), HASHES),
     st.tuples(st.just("_remove_hashes"), HASHES),
     st.tuples(st.just("_pages_of"), HASHES),
+    st.tuples(st.just("_has_room_for"), st.integers(0, 20)),
     st.tuples(st.just("count_estimate"), FEW_KEYS),
     st.tuples(st.just("might_contain"), FEW_KEYS),
 )
@@ -180,6 +181,41 @@ def test_whole_payloads_agree(
     twins.call("_load", bytes(second.payloads[0]), 3)
     assert twins.payloads[0] == second.payloads[0]
     assert twins.cores[0].num_saturated == second.cores[0].num_saturated
+
+
+@given(SHAPES | FEW_LINES, HASHES, st.data())
+def test_parts_of_a_payload_are_the_whole_of_it(
+    shape: tuple[int, int], hashes: bytes, data: st.DataObject
+) -> None:
+    """Cut between any two lines, each part counted alone from all hashes; and united again."""
+    hashes *= 4
+    twins = Twins(shape)
+    twins.call("_add_hashes", hashes)
+    size = len(twins.payloads[0])
+    cut = 64 * data.draw(st.integers(0, size // 64))
+    for engine in (kernel, reference):
+        parts = [bytearray(cut), bytearray(size - cut)]
+        for first, part in zip((0, cut), parts, strict=True):
+            engine.count_part(part, first, 4 * shape[0], shape[1], hashes)
+        assert b"".join(parts) == twins.payloads[0]
+        half = bytearray(size)
+        engine.count_part(half, 0, 4 * shape[0], shape[1], hashes[: len(hashes) // 2])
+        engine.unite_counters(half, bytes(half))
+        assert half == twins.payloads[0]
+
+
+def test_parts_are_whole_lines_and_united_payloads_of_one_size() -> None:
+    """Both engines refuse others in the same words."""
+    for first, length in ((1, 64), (0, 63), (64, 1)):
+        found = {
+            _outcome(engine.count_part, bytearray(length), first, 1024, 4, bytes(16))[:2]
+            for engine in (kernel, reference)
+        }
+        assert len(found) == 1
+        assert found.pop()[0] is ValueError
+    for engine in (kernel, reference):
+        with pytest.raises(ValueError, match="payloads of 64 and 63 bytes"):
+            engine.unite_counters(bytearray(64), bytes(63))
 
 
 @pytest.mark.parametrize("size", [0, 63, 65, 128])

@@ -1,9 +1,10 @@
 """Partitions of hashes -> the bytes of a Bloom payload, in order, in pieces, written once.
 
-`line` and `page`: partitions are neighbouring stretches of the payload, so each piece is made
-alone, in a buffer that fits in a cache. `classic`: probes fall anywhere, so as much of the payload
-as memory allows is made at a time, and all keys are gone through for each such part: one pass for a
-payload of half the memory, two for one twice as large, and so on.
+`line`, `page` and `counters`: partitions are neighbouring stretches of the payload, so each piece
+is made alone, in a buffer that fits in a cache. Counters take each distinct key once, from sorted
+partitions; bits take all hashes as they come. `classic`: probes fall anywhere, so as much of the
+payload as memory allows is made at a time, and all keys are gone through for each such part: one
+pass for a payload of half the memory, two for one twice as large, and so on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.build.store import NUM_PARTITIONS, PARTITION_BITS
-from mmbloom.engine import add_part, span
+from mmbloom.engine import add_part, count_part, span, unite_counters
 from mmbloom.files.memory import map_memory
+from mmbloom.format.fields import KIND_COUNTING, LAYOUT_RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mmbloom.build.crew import Crew
     from mmbloom.build.loading import Loader
@@ -46,8 +48,10 @@ def payload_pieces(
     if header.block_bytes == 0:
         yield from _classic_pieces(header, loader, crew, memory_bytes)
         return
-    tasks = (partial(_stretch, header, loader, some) for some in _neighbours(header.payload_bytes))
-    yield from _stitched(crew.do(tasks), header.block_bytes)
+    is_counting = header.kind == KIND_COUNTING
+    stretch, unite = (_counted_stretch, unite_counters) if is_counting else (_stretch, _set_too)
+    tasks = (partial(stretch, header, loader, some) for some in _neighbours(header.payload_bytes))
+    yield from _stitched(crew.do(tasks), header.block_bytes, unite)
 
 
 def _neighbours(payload_bytes: int) -> Iterator[range]:
@@ -59,22 +63,40 @@ def _neighbours(payload_bytes: int) -> Iterator[range]:
 
 def _stretch(header: Header, loader: Loader, some: range) -> _Stretch:
     """Return the blocks of neighbouring partitions, with their keys."""
-    lowest, highest = some.start << _SHIFT, (some.stop << _SHIFT) - 1
-    first, end = span(header.layout, header.num_bits, lowest, highest)
-    data = memoryview(bytearray(end - first))
+    first, data = _empty_stretch(header.layout, header.num_bits, some)
     for partition in some:
         for hashes in loader.raw(partition):
             add_part(data, first, header.layout, header.num_bits, header.num_probes, hashes)
     return _Stretch(first, data)
 
 
-def _stitched(stretches: Iterator[_Stretch], block_bytes: int) -> Iterator[memoryview]:
+def _counted_stretch(header: Header, loader: Loader, some: range) -> _Stretch:
+    """Return the lines of counters of neighbouring partitions, with each distinct key once."""
+    # A line of counters is as long as one of the layout `line`, and hi falls on it alike.
+    first, data = _empty_stretch(LAYOUT_RULES["line"].number, header.num_bits, some)
+    for partition in some:
+        with loader.distinct(partition) as hashes:
+            count_part(data, first, header.num_bits, header.num_probes, hashes)
+    return _Stretch(first, data)
+
+
+def _empty_stretch(layout: int, num_bits: int, some: range) -> _Stretch:
+    lowest, highest = some.start << _SHIFT, (some.stop << _SHIFT) - 1
+    first, end = span(layout, num_bits, lowest, highest)
+    return _Stretch(first, memoryview(bytearray(end - first)))
+
+
+def _stitched(
+    stretches: Iterator[_Stretch],
+    block_bytes: int,
+    unite: Callable[[memoryview, memoryview], object],
+) -> Iterator[memoryview]:
     """Yield the bytes of consecutive stretches; neighbours may share the block between them."""
     held = memoryview(b"")  # the last block so far: the next stretch may have keys in it
     held_first = 0
     for first, data in stretches:
         if held and first == held_first:
-            data[:block_bytes] = _either(held, data[:block_bytes])
+            unite(data[:block_bytes], held)
         elif held:
             yield held
         yield data[:-block_bytes]
@@ -82,10 +104,10 @@ def _stitched(stretches: Iterator[_Stretch], block_bytes: int) -> Iterator[memor
     yield held
 
 
-def _either(left: memoryview, right: memoryview) -> bytes:
-    """Return the bits that are set in one of two blocks."""
-    bits = int.from_bytes(left, "little") | int.from_bytes(right, "little")
-    return bits.to_bytes(len(left), "little")
+def _set_too(target: memoryview, other: memoryview) -> None:
+    """Set the bits of *other* in *target*, which is as long."""
+    bits = int.from_bytes(target, "little") | int.from_bytes(other, "little")
+    target[:] = bits.to_bytes(len(target), "little")
 
 
 def _classic_pieces(

@@ -1,8 +1,8 @@
-"""A list of keys becomes a sealed file: read, hash, partition, sort, count, size, assemble, write.
+"""A list of keys becomes a file: read, hash, partition, sort, count, size, assemble, write.
 
 The number of keys need not be known, and they need not fit in memory. ``store`` and ``loading``
-hold them, ``assemble`` and ``direct`` make the payload of a Bloom filter, ``fuse`` that of a fuse
-filter; here is the order of the steps.
+hold them, ``assemble`` and ``direct`` make the payload of a Bloom filter, plain or counting,
+``fuse`` that of a fuse filter; here is the order of the steps.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.spill import SpillFile
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.estimates import estimate_keys
 from mmbloom.filters.fuse import FuseFilter
 from mmbloom.filters.fuse_payload import with_more_segments
 from mmbloom.filters.measure import least_of
 from mmbloom.filters.parameters import chosen_seed, content_uuid, creation_ns
-from mmbloom.filters.sealing import write_sealed
+from mmbloom.filters.sealing import write_changeable, write_sealed
 from mmbloom.filters.sizing import Geometry
 from mmbloom.format.fields import FINGERPRINT_KNOWN, KEYS_EXACT
 from mmbloom.format.status import Status
@@ -77,6 +78,11 @@ if TYPE_CHECKING:
 
 
 _ANY_RESOURCES = Resources()
+_CLASSES: dict[str, type[BloomFilter | FuseFilter | CountingBloomFilter]] = {
+    "bloom": BloomFilter,
+    "fuse": FuseFilter,
+    "counting": CountingBloomFilter,
+}
 
 
 @overload
@@ -87,6 +93,10 @@ def build(
 def build(
     path: FilePath, keys: object, *, kind: Literal["fuse"], **options: Unpack[_Options]
 ) -> FuseFilter: ...
+@overload
+def build(
+    path: FilePath, keys: object, *, kind: Literal["counting"], **options: Unpack[_Options]
+) -> CountingBloomFilter: ...
 def build(  # noqa: PLR0913 - what the header holds, what it may use, and the ways to watch and publish
     path: FilePath,
     keys: object,
@@ -107,22 +117,26 @@ def build(  # noqa: PLR0913 - what the header holds, what it may use, and the wa
     resume: bool = False,
     progress: Callable[[Progress], object] | None = None,
     report: Callable[[BuildReport], object] | None = None,
-) -> BloomFilter | FuseFilter:
-    """Build a sealed filter file from keys, and open it read-only.
+) -> BloomFilter | FuseFilter | CountingBloomFilter:
+    """Build a filter file from keys, and open it read-only. Kinds "bloom" and "fuse" are sealed.
 
     Args:
         path: where the file will be; it appears complete or not at all.
         keys: whatever BloomFilter.contains_many takes, an iterator included, or a list opened by
             read_list() or read_lists(); how many there are need not be known. It is gone through
             once, in this thread.
-        kind: "bloom"; or "fuse", which is smaller, and which no key can be added to later.
+        kind: "bloom"; "fuse", which is smaller, and which no key can be added to later; or
+            "counting", from which keys can be removed: open_writable() does, the file is not
+            sealed. Each distinct key counts once, however often it is in *keys*, so it is
+            removed by one remove().
         fpr: false-positive rate with the distinct keys in it, 1e-12 <= fpr < 1. Kind "fuse" has the
             next power of two below it, and 2**-32 at least.
         capacity: None sizes the filter for exactly the distinct keys. A number makes room for as
             many, for instance to unite it with filters of the same size; it must not be less than
             there are. With a number, more than 8 million keys that are read, and a filter that
             fits in *memory*, repetitions are not dropped: faster, and the count is an estimate.
-            Not for kind "fuse", which has room for its own keys only.
+            Not for kind "fuse", which has room for its own keys only. Kind "counting" needs it for
+            keys that come before others have left; repetitions are always dropped.
         layout: as for BloomFilter.create(). For kind "fuse": "fuse3", or "fuse4", 4 % smaller with
             one more cache line a look-up; "auto" is "fuse3".
         seed: as for BloomFilter.create(); a number with *resume*.
@@ -165,7 +179,7 @@ def build(  # noqa: PLR0913 - what the header holds, what it may use, and the wa
     built = build_file(path, keys, parameters, resources, nulls, if_exists, progress)
     if report is not None:
         report(built)
-    return FuseFilter.open(path) if kind == "fuse" else BloomFilter.open(path)
+    return _CLASSES[kind].open(path)
 
 
 def build_file(  # noqa: PLR0913, PLR0917 - as build(), in groups
@@ -177,7 +191,7 @@ def build_file(  # noqa: PLR0913, PLR0917 - as build(), in groups
     if_exists: IfExists = "raise",
     progress: Callable[[Progress], object] | None = None,
 ) -> BuildReport:
-    """Build a sealed file; see ``build``."""
+    """Build a file, and leave it closed; see ``build``."""
     return _Build(path, parameters, resources, if_exists, progress).run(keys, nulls)
 
 
@@ -214,6 +228,7 @@ class _Build:
         self._resumes = resources.resume
         self._is_direct = (
             parameters.capacity is not None
+            and parameters.kind == "bloom"  # bits alone do not mind repetitions
             and not resources.exact
             and not resources.resume
             and self._sample.payload_bytes + direct_memory_bytes(self._jobs) <= self._memory_bytes
@@ -358,7 +373,8 @@ class _Build:
         finish: Callable[[Measured], tuple[Header, Status]],
     ) -> Status:
         self._reporter.begin("assemble")
-        return write_sealed(
+        write = write_changeable if self._parameters.kind == "counting" else write_sealed
+        return write(
             self._path,
             header,
             pieces,

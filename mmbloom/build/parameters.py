@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmbloom.format.fuse import FuseShape
     from mmbloom.format.header import Header
 
-KINDS = ("bloom", "fuse")
+KINDS = ("bloom", "fuse", "counting")
 
 
 class Parameters(NamedTuple):
@@ -31,18 +31,19 @@ class Parameters(NamedTuple):
 
     def check(self) -> None:
         """Raise ParameterError if there is no such kind, or it does not go with the others."""
-        if self.kind == "counting":
-            hint = "a counting filter is filled by CountingBloomFilter.create() and update()"
-            raise ParameterError("kind", "bloom or fuse", self.kind, hint)
         if self.kind not in KINDS:
-            raise ParameterError("kind", "bloom or fuse", self.kind)
+            raise ParameterError("kind", "bloom, fuse or counting", self.kind)
         if self.kind == "fuse" and self.capacity is not None:
             hint = "no key is ever added to it, so it is as large as its keys need"
             raise ParameterError("capacity", "None for kind fuse", self.capacity, hint)
 
     def bloom_header(self, num_keys: int) -> Header:
-        """Return the header of a file of *num_keys* distinct keys, or of more if so asked for."""
+        """Return the header of a file of *num_keys* distinct keys, or of more if so asked for.
+
+        For kind bloom or counting.
+        """
         return header_for(
+            kind=self.kind,
             capacity=num_keys if self.capacity is None else self.capacity,
             fpr=self.fpr,
             layout=self.layout,

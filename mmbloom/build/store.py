@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.build.runs import SLICE_BYTES, SLICE_HASHES, Run, write_partitions
+from mmbloom.closing import Closing
 from mmbloom.engine import ObjectBatch, Partitions, RowsBatch, hash_batch
 from mmbloom.errors import MemoryBudgetError
 from mmbloom.files.memory import map_memory
@@ -19,7 +20,6 @@ from mmbloom.keys.pieces import PIECE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     from mmbloom.build.crew import Crew
     from mmbloom.engine import LinesBatch, OffsetsBatch
@@ -52,7 +52,7 @@ class Added(NamedTuple):
     errors: list[Exception]
 
 
-class HashStore:
+class HashStore(Closing):
     """Hashes by the million; use it in a ``with`` block.
 
     Memory: what it was given; 16 bytes a key of a list of Python objects come on top.
@@ -180,19 +180,6 @@ class HashStore:
         """Give the spill file back; the memory goes with the last who uses it."""
         if self.spill is not None:
             self.spill.close()
-
-    def __enter__(self) -> Self:
-        """Return the store; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the store."""
-        self.close()
 
     def _barrier_before(self, num_keys: int) -> Iterator[None]:
         """Yield a barrier if so many keys may not fit beside what tasks that run take meanwhile."""

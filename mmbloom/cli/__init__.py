@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "build": "build a filter file from lists of keys",
     "add": "add keys to a filter file that is not sealed, after a forecast",
+    "remove": "remove keys from a counting filter",
+    "export": "write a counting filter as a read-only Bloom filter, a quarter of its size",
     "check": "print the keys that may be in a filter",
     "info": "show what a filter file is, and how full",
     "verify": "read filter files whole and compare them with their checksums",

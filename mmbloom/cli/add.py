@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mmbloom.cli import output
 from mmbloom.cli.failures import (
     CommandError,
+    fuse_is_fixed,
     hibp_is_an_option,
-    other_kind,
     refuse_hibp_of_text,
     show_bad_lines,
 )
@@ -18,14 +18,16 @@ from mmbloom.cli.progress import progress
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import BloomFilter, NewKeys
+    from mmbloom import BloomFilter, CountingBloomFilter, NewKeys
 
 DESCRIPTION = """\
 Add the keys of lists to a filter file that is not sealed, as those are that
-BloomFilter.create() makes. First all lists are read and looked up: how many
-keys are new, and what the false-positive rate will be. Then all new keys are
-added, or, if they do not fit or a line is bad, none. Lists are read once, so -
-is fine. Memory: 32 bytes a new key.
+BloomFilter.create() and 'mmbloom build --kind counting' make. First all lists
+are read and looked up: how many keys are new, and what the false-positive rate
+will be. Then all new keys are added, or, if they do not fit or a line is bad,
+none. Lists are read once, so - is fine. Memory: 32 bytes a new key.
+A counting filter counts each distinct key of the lists once more, also one that
+was in: that has to be removed as often as it was added.
 """
 EPILOG = """\
 examples:
@@ -71,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             "keys_read": num_read,
             "bad_lines": num_bad,
             "new_keys": len(new),
+            "keys_to_add": new.num_to_add,
             "keys_before": target.keys_added,
             "capacity": target.capacity,
             "fpr": target.fpr,
@@ -87,24 +90,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if refusal else 0
 
 
-def _open(arguments: argparse.Namespace) -> BloomFilter:
+def _open(arguments: argparse.Namespace) -> BloomFilter | CountingBloomFilter:
     """Open the file: for writing, unless nothing is to be written."""
-    from mmbloom import BloomFilter, WrongKindError
+    from mmbloom import BloomFilter, CountingBloomFilter
+    from mmbloom import open as open_filter
 
-    try:
-        found = BloomFilter.open(arguments.filter, advice="normal")
-    except WrongKindError as exc:
-        raise other_kind(arguments.filter, exc.found, "add") from exc
-    if found.sealed:
-        found.close()
-        raise _sealed(arguments.filter)
-    if arguments.dry_run:
+    found = open_filter(arguments.filter, advice="normal")
+    sealed = found.sealed
+    if arguments.dry_run and not sealed and isinstance(found, BloomFilter | CountingBloomFilter):
         return found
     found.close()
-    return BloomFilter.open_writable(arguments.filter)
+    if found.kind == "fuse":
+        raise fuse_is_fixed(arguments.filter, "add")
+    if sealed:
+        raise _sealed(arguments.filter, found.kind)
+    return (CountingBloomFilter if found.kind == "counting" else BloomFilter).open_writable(
+        arguments.filter
+    )
 
 
-def _sealed(path: str) -> CommandError:
+def _sealed(path: str, kind: str) -> CommandError:
+    if kind == "counting":
+        return CommandError(
+            f"{path}: it is sealed, and a sealed file never changes. 'mmbloom merge {path} -o NEW' "
+            "copies it to a file that can be changed"
+        )
     return CommandError(
         f"{path}: it is sealed, and a sealed file never changes. Build a file of the new keys with "
         "the same --capacity, --fpr, --layout, --seed and --key-form, and unite the two with "
@@ -153,10 +163,15 @@ def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namesp
     count, rate_text = output.count_text, output.rate_text
     others = count(facts["keys_read"] - facts["new_keys"])
     left_out = f"; {count(facts['bad_lines'], 'bad line')} left out" if facts["bad_lines"] else ""
+    again = facts["keys_to_add"] - facts["new_keys"]
+    counted = f"; {count(again)} counted again" if again else ""
     rows: list[tuple[str, object]] = [
         ("file", facts["path"]),
         ("keys", f"{count(facts['keys_before'])} of {count(facts['capacity'])}"),
-        ("new", f"{count(facts['new_keys'], 'key')}; {others} known or repeated{left_out}"),
+        (
+            "new",
+            f"{count(facts['new_keys'], 'key')}; {others} known or repeated{counted}{left_out}",
+        ),
         ("fpr now", rate_text(facts["expected_fpr_before"])),
         ("forecast", f"{rate_text(facts['forecast_fpr'])}; {facts['fpr']:g} when full"),
     ]

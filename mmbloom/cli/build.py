@@ -1,4 +1,4 @@
-"""``mmbloom build``: lists of keys -> a sealed filter file."""
+"""``mmbloom build``: lists of keys -> a filter file."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ examples:
   mmbloom build 'urls-*.gz' -o urls.mmb --fpr 1e-6 --meta source=crawl
   mmbloom build users.csv.zst --column email -o users.mmb --fpr 1e-4
   mmbloom build denied.txt -o denied.mmb --fpr 0.001 --kind fuse    # smallest
+  mmbloom build denied.txt -o denied.mmb --fpr 0.01 --kind counting
   mmbloom build huge.txt.gz -o huge.mmb --fpr 0.001 --memory 2G --resume
 """
 
@@ -71,17 +72,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kind",
-        choices=("bloom", "fuse"),
+        choices=("bloom", "fuse", "counting"),
         default="bloom",
-        help="bloom (the default), or fuse: smaller, with the next power of two below P as its "
-        "rate; no key can be added to it later, and files of it cannot be merged",
+        help="bloom (the default); fuse: smaller, with the next power of two below P as its "
+        "rate; no key can be added to it later, and files of it cannot be merged; or counting: "
+        "keys can be added and removed later, in four times the space ('mmbloom add', 'mmbloom "
+        "remove'). Each distinct key counts once, and the file is not sealed: 'mmbloom export' "
+        "makes the read-only one",
     )
     parser.add_argument(
         "--capacity",
         type=count,
         metavar="N",
-        help="make room for N distinct keys (default: as many as there are). If the filter fits "
-        "in memory, more than 8 million keys are then added as they come, which is faster; "
+        help="make room for N distinct keys (default: as many as there are). If a bloom filter "
+        "fits in memory, more than 8 million keys are then added as they come, which is faster; "
         "repetitions are not counted, and the number of keys is an estimate",
     )
     parser.add_argument(

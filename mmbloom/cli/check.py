@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmbloom.cli import output, streams
-from mmbloom.cli.failures import hibp_is_an_option, refuse_hibp_of_text
+from mmbloom.cli.failures import hibp_is_an_option, not_counting, refuse_hibp_of_text
 from mmbloom.cli.options import (
     UsageError,
     add_list_options,
@@ -39,6 +39,7 @@ examples:
   mmbloom check seen.mmb < urls.txt > seen-before.txt
   mmbloom check seen.mmb -v < urls.txt > new.txt
   mmbloom check pwned.mmb --hibp --list suspects.txt    # lines are HASH:count
+  mmbloom check denied.mmb --times example.org          # of a counting filter
 """
 
 # Importing NumPy takes ten times as long as the rest of a look-up of a few keys. A block of that
@@ -74,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-c", "--count", action="store_true", help="print how many keys are selected"
     )
     parser.add_argument(
+        "--times",
+        action="store_true",
+        help="print 'N KEY' for each KEY selected: it was added at most N times more than it was "
+        "removed; 15 stands for 15 and more (counting filters only)",
+    )
+    parser.add_argument(
         "-q",
         "--quiet",
         action="store_true",
@@ -84,11 +91,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look up every key; return 0 if a key was selected."""
+    from mmbloom import CountingBloomFilter
     from mmbloom import open as open_filter
 
     resolve_hibp(arguments)
     if arguments.keys and (arguments.list or has_list_options(arguments)):
         raise UsageError("KEY is looked up as it is: leave out the options that are for lists")
+    if arguments.times and not arguments.keys:
+        raise UsageError("--times is for keys that are given as KEY")
     if "" in arguments.keys:  # "not found" would be taken for an answer
         raise UsageError(
             "KEY is empty: is a variable of the shell unset? A list can hold the empty key, as a "
@@ -96,6 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with open_filter(arguments.filter) as found:
         refuse_hibp_of_text(arguments, found.key_form)
+        if arguments.times and not isinstance(found, CountingBloomFilter):
+            raise not_counting(arguments.filter, found.kind, "check --times")
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
         if arguments.json and not arguments.quiet:
             maybe = tally.keys - tally.selected if arguments.invert else tally.selected
@@ -106,6 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
             }
             if arguments.keys:
                 facts["maybe_keys"] = tally.maybe_keys
+            if isinstance(found, CountingBloomFilter) and arguments.keys:
+                words = tally.maybe_keys
+                facts["times"] = {word: found.count_estimate(os.fsencode(word)) for word in words}
             output.print_json(facts | {"expected_fpr": found.expected_fpr()})
     if arguments.count and not (arguments.quiet or arguments.json):
         streams.write(f"{tally.selected}\n")
@@ -136,8 +151,16 @@ def _check_keys(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
         if maybe != arguments.invert:
             selected += 1
             if _prints_keys(arguments):
-                streams.write(key + b"\n")
+                streams.write(_times(found, key, arguments) + key + b"\n")
     return _Tally(len(arguments.keys), selected, maybe_keys)
+
+
+def _times(found: FilterHandle, key: bytes, arguments: argparse.Namespace) -> bytes:
+    from mmbloom import CountingBloomFilter
+
+    if arguments.times and isinstance(found, CountingBloomFilter):
+        return b"%d " % found.count_estimate(key)
+    return b""
 
 
 def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:

@@ -64,15 +64,21 @@ def refuse_hibp_of_text(arguments: argparse.Namespace, key_form: str) -> None:
         )
 
 
-def other_kind(path: str, kind: str, command: str) -> CommandError:
-    """Return the error of a *command* for Bloom filters that is given another kind."""
-    ways = {
-        "fuse": "which never changes. Build it again from all lists, or build a filter of the new "
-        "keys and ask both with mmbloom.FilterStack",
-        "counting": "which counts how often a key was added. Open it in Python with "
-        "mmbloom.open_writable(), then update() it, or unite it with |=",
-    }
-    return CommandError(f"{path}: 'mmbloom {command}' cannot take a {kind} filter, {ways[kind]}")
+def fuse_is_fixed(path: str, command: str) -> CommandError:
+    """Return the error of a *command* that changes or unites filters and is given a fuse filter."""
+    return CommandError(
+        f"{path}: 'mmbloom {command}' cannot take a fuse filter, which never changes. Build it "
+        "again from all lists, or build a filter of the new keys and ask both with "
+        "mmbloom.FilterStack"
+    )
+
+
+def not_counting(path: str, kind: str, command: str) -> CommandError:
+    """Return the error of a *command* for counting filters that is given another kind."""
+    return CommandError(
+        f"{path}: 'mmbloom {command}' needs a counting filter, and this is a {kind} filter. "
+        "'mmbloom build --kind counting' builds one from lists"
+    )
 
 
 @contextmanager

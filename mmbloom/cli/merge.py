@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmbloom.cli import output
-from mmbloom.cli.failures import CommandError, force_is_an_option, other_kind
+from mmbloom.cli.failures import CommandError, force_is_an_option, fuse_is_fixed
 from mmbloom.cli.options import UsageError, check_output
 from mmbloom.cli.progress import progress
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Write the union of filter files: exactly the filter of the keys of all of them.
-They must have been built alike: the same --capacity, --fpr, --layout, --seed
-and --key-form. Every file is compared with its checksums on the way; one that
-somebody adds to is read as it is now. A union that by estimate exceeds the
+They must have been built alike: the same --kind, --capacity, --fpr, --layout,
+--seed and --key-form. Every file is compared with its checksums on the way; one
+that somebody adds to is read as it is now. A union that by estimate exceeds the
 capacity is refused, unless --overfill; then its false-positive rate is higher
 than asked for, and 'mmbloom info' tells it. The number of its keys is an
 estimate too, unless all files hold the same list. Metadata are those of the
 first FILE. Memory: 40 MiB, whatever the size of the files.
+Counting filters are added up: keys can be added to the union and removed from
+it, a key of two files twice.
 """
 EPILOG = """\
 examples:
@@ -32,7 +34,7 @@ examples:
 exit codes: 0 done, 1 it exceeds the capacity (--count-only), 2 error.
 """
 
-_BUILD_ALIKE = "Build them with the same --capacity, --fpr, --layout, --seed and --key-form"
+_BUILD_ALIKE = "Build them with the same --kind, --capacity, --fpr, --layout, --seed and --key-form"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         message = f"the files differ in {exc.field}: {exc.left}, {exc.right}"
         raise CommandError(f"{message}. {_BUILD_ALIKE}") from exc
     except WrongKindError as exc:
-        raise other_kind(exc.path, exc.found, "merge") from exc
+        raise fuse_is_fixed(exc.path, "merge") from exc
 
 
 def _count(arguments: argparse.Namespace) -> int:
@@ -140,5 +142,14 @@ def _print_summary(facts: dict[str, Any]) -> None:
             ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}"),
             ("keys", keys),
             ("fpr", f"{output.rate_text(facts['expected_fpr'])}; sized for {facts['fpr']:g}"),
+            *_counter_rows(facts),
         ]
     )
+
+
+def _counter_rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
+    if facts["kind"] != "counting":
+        return []
+    count = output.count_text
+    full = f"{count(facts['num_saturated'])} of {count(facts['num_counters'])} are at their end, 15"
+    return [("counters", full)]

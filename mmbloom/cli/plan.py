@@ -22,6 +22,7 @@ EPILOG = """\
 examples:
   mmbloom plan --keys 1e9 --fpr 0.001
   mmbloom plan --keys 1e9 --fpr 0.001 --use static
+  mmbloom plan --keys 1e6 --fpr 0.001 --use shrinking    # members leave it
 """
 USES = {
     "static": "the list is built once and served from memory",
@@ -102,7 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _recommended(use: str, auto: str, rows: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the layout for a use, and why."""
     if use == "shrinking":
-        return "counters", "the only one that keys can be removed from"
+        why = "the only kind that keys can be removed from: 'mmbloom build --kind counting'"
+        return "counters", f"{why}; what is served is a quarter of it, by 'mmbloom export'"
     fuse = [row for row in rows if row["kind"] == "fuse"]
     if use == "static" and fuse:
         best = min(fuse, key=lambda row: row["file_bytes"])
@@ -163,6 +165,7 @@ def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
 
 def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
     from mmbloom.filters.sizing import model_fpr, plan_counters
+    from mmbloom.format.fields import HASH
 
     geometry = plan_counters(capacity, fpr)
     return _row(
@@ -173,7 +176,7 @@ def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
         num_probes=geometry.num_probes,
         cache_lines=1,
         page_faults=1,
-        build_memory_bytes=geometry.payload_bytes,
+        build_memory_bytes=HASH.size * capacity,
         fpr=model_fpr("counters", geometry.num_bits, geometry.num_probes, capacity),
         later="add, remove, unite",
     )

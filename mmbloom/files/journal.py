@@ -9,20 +9,20 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from mmbloom.closing import Closing
 from mmbloom.errors import LockHeldError
 from mmbloom.files.locks import try_flock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
 _OWNER_ONLY = 0o700
 _UNFINISHED = ".tmp"
 
 
-class Journal:
+class Journal(Closing):
     """The folder at *path*, made if it is not there and locked; use it in a ``with`` block.
 
     remove() takes it away; else it stays, for the next process.
@@ -90,16 +90,7 @@ class Journal:
         """Return the names of the files that are there."""
         return sorted(os.listdir(self._fd))
 
-    def __enter__(self) -> Self:
-        """Return the journal; leaving the block lets go of it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Let go of the folder."""
         os.close(self._fd)
 

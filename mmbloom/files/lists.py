@@ -13,13 +13,13 @@ import select
 import stat
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from mmbloom.closing import Closing
 from mmbloom.errors import SourceError
 from mmbloom.files import compression
 from mmbloom.files.paths import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     from mmbloom.files.paths import FilePath
 
@@ -60,7 +60,7 @@ _START_BYTES = 1 << 14
 _SKIPPED_BYTES = 1 << 20
 
 
-class ListFile:
+class ListFile(Closing):
     """One list, open for reading as bytes of text.
 
     Guarantee: all of the text is read, or SourceError is raised: a list that was cut short or
@@ -183,19 +183,6 @@ class ListFile:
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        """Return the list; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the list."""
-        self.close()
 
     def _read_some(self, room: memoryview) -> int:
         """Put at least one byte of text into *room*, or return 0 at the end."""

@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, NoReturn, Self
 
+from mmbloom.closing import Closing
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
 from mmbloom.files.advice import (
     PAGE_BYTES,
@@ -31,7 +32,6 @@ from mmbloom.format.header import Header, HeaderPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from mmbloom.engine import Guard
     from mmbloom.format.status import Status
@@ -53,7 +53,7 @@ class Stamp(NamedTuple):
     mtime_ns: int
 
 
-class MappedFile:
+class MappedFile(Closing):
     """One filter file, mapped read-only.
 
     Guarantee: when it was opened, the header was sound and the file as long as it says. The map is
@@ -244,19 +244,6 @@ class MappedFile:
         file_map, self._map = self._map, None
         if file_map is not None:
             release(self._view, file_map)
-
-    def __enter__(self) -> Self:
-        """Return the file itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     @contextmanager
     def _faults_named(self, file_map: mmap.mmap) -> Iterator[None]:

@@ -36,12 +36,13 @@ class StatusSlots:
     def mark_open(self) -> None:
         """Set WRITER_OPEN, durably, before the first change.
 
-        After a crash the counts are then known to be stale, whatever else reached the disk.
+        After a crash the counts are then known to be stale, whatever else reached the disk. What is
+        exact only while nothing changes, the count and the sum of the hashes, is given up.
         """
         if self._marked:
             return
         if not self.status.writer_open:
-            self.write(self.status, WRITER_OPEN)
+            self.write(self.status._replace(flags=0, key_set=0), WRITER_OPEN)
             self._sync()
         self._marked = True
 

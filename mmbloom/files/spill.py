@@ -10,21 +10,20 @@ import errno
 import os
 from typing import TYPE_CHECKING, Self
 
+from mmbloom.closing import Closing
 from mmbloom.errors import SpillError
 from mmbloom.files.paths import FilePath, path_text
 from mmbloom.files.space import raise_disk_error, write_all
 from mmbloom.files.temporary import open_temporary
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 _NO_FALLOCATE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _OWNER_ONLY = 0o600  # hashes of keys are nobody else's business
 
 
-class SpillFile:
+class SpillFile(Closing):
     """A file that grows by whole stretches, each reserved before it is written.
 
     Guarantee: reserve() finds a full disk before anything is written; what is read is what was
@@ -127,16 +126,3 @@ class SpillFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-    def __enter__(self) -> Self:
-        """Return the file; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()

@@ -12,6 +12,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING, Self
 
+from mmbloom.closing import Closing
 from mmbloom.errors import ClosedError, ParameterError
 from mmbloom.files.advice import PAGE_BYTES, Advice, advise, check_advice
 from mmbloom.files.claim import Claim, refuse_sealed, replaced
@@ -23,7 +24,6 @@ from mmbloom.format.fields import WRITER_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from _typeshed import ReadableBuffer
 
@@ -35,7 +35,7 @@ _MAP_NORESERVE = 0x4000  # linux/mman.h; Python's mmap names it since 3.13
 _MAX_PRIVATE_BYTES = 64 << 20
 
 
-class WritableFile:
+class WritableFile(Closing):
     """A WRITABLE filter file, held by its one writer.
 
     Guarantee: at most one of these per file on this host, whichever name or link it is opened by.
@@ -191,19 +191,6 @@ class WritableFile:
             file_map, self._map = self._map, None
             release(self._view, file_map)
             self._claim.release()
-
-    def __enter__(self) -> Self:
-        """Return the file itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close without a status."""
-        self.close()
 
     def _close_status(self, status: Status) -> None:
         if self._slots.is_marked or self._slots.differs_from(status):

@@ -1,4 +1,4 @@
-"""What goes for every kind that can be changed: batches of keys, equality, and emptying.
+"""What goes for every kind that can be changed: making it, batches of keys, equality, emptying.
 
 Which places of the payload a key changes is the business of the kind, which inherits from
 AddingHandle.
@@ -6,7 +6,7 @@ AddingHandle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import hash_batch, payloads_equal
 from mmbloom.errors import CapacityError
@@ -14,17 +14,109 @@ from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining
 from mmbloom.filters.bloom_facts import BloomFacts
 from mmbloom.filters.changing import ChangingHandle
+from mmbloom.filters.parameters import header_for
 from mmbloom.format.fields import WRITER_OPEN
 from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmbloom.files.paths import FilePath
+    from mmbloom.filters.parameters import Seed
     from mmbloom.keys.pieces import Nulls
 
 
 class AddingHandle(BloomFacts, ChangingHandle):
     """One filter that keys can be added to, a batch at a time; see BloomFilter."""
+
+    # -- making ------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(  # noqa: PLR0913 - what the header holds
+        cls,
+        path: FilePath,
+        *,
+        capacity: int,
+        fpr: float,
+        layout: str = "auto",
+        seed: Seed = 0,
+        key_form: str = "raw",
+        metadata: dict[str, Any] | None = None,
+        overfill: bool = False,
+    ) -> Self:
+        """Make a new filter file and open it for writing. Never replaces a file.
+
+        Args:
+            path: where the file will be; its folder must exist.
+            capacity: distinct keys that can be in at one time, 1 to 2**48.
+            fpr: false-positive rate with that many in, 1e-12 <= fpr < 1.
+            layout: of a BloomFilter "classic", "line", "page", or "auto": see ``mmbloom.plan``. A
+                CountingBloomFilter has but one, "counters".
+            seed: 0 <= seed < 2**64, or "random" for 64 bits of the system's randomness. Filters
+                with different seeds have independent false positives.
+            key_form: "raw"; or "hex" for digests in hexadecimal, case-blind. It is stored, and
+                every reader applies it.
+            metadata: a JSON object of up to 2 KiB: source, list version, date.
+            overfill: add new keys past the capacity, at a rising fpr, instead of refusing them.
+
+        Raises:
+            FileExistsError: and what else the operating system says.
+            NoSpaceError: the disk is too full; no file is left.
+            ParameterError: a value outside its range.
+
+        Cost: the file's space is reserved, not written.
+        """
+        header = header_for(
+            kind=cls.kind,
+            capacity=capacity,
+            fpr=fpr,
+            layout=layout,
+            seed=seed,
+            key_form=key_form,
+            metadata=metadata,
+            overfill=overfill,
+        )
+        return cls._of_new_file(path, header)
+
+    @classmethod
+    def in_memory(  # noqa: PLR0913 - as create()
+        cls,
+        *,
+        capacity: int,
+        fpr: float,
+        layout: str = "auto",
+        seed: Seed = 0,
+        key_form: str = "raw",
+        metadata: dict[str, Any] | None = None,
+        overfill: bool = False,
+    ) -> Self:
+        """Make a filter in anonymous memory; save() writes it to a file.
+
+        Args:
+            capacity: as for create(), and so are all the others.
+            fpr: see there.
+            layout: see there.
+            seed: see there.
+            key_form: see there.
+            metadata: see there.
+            overfill: see there.
+
+        Raises:
+            MemoryError: more than this machine has. ParameterError: a value outside its range.
+        """
+        header = header_for(
+            kind=cls.kind,
+            capacity=capacity,
+            fpr=fpr,
+            layout=layout,
+            seed=seed,
+            key_form=key_form,
+            metadata=metadata,
+            overfill=overfill,
+        )
+        return cls._of_memory(header)
+
+    # -- keys --------------------------------------------------------------------------------------
 
     def update(self, keys: object, *, nulls: Nulls = "raise") -> int:
         """Add a batch of keys; return how many were new.

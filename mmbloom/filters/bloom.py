@@ -8,17 +8,12 @@ of itself, ``handle`` and ``changing`` its life while it is open, ``adding`` its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from mmbloom.engine import BloomCore
 from mmbloom.errors import CapacityError
 from mmbloom.filters import combining
 from mmbloom.filters.adding import AddingHandle
-from mmbloom.filters.parameters import header_for
-
-if TYPE_CHECKING:
-    from mmbloom.files.paths import FilePath
-    from mmbloom.filters.parameters import Seed
 
 
 class BloomFilter(AddingHandle, BloomCore):
@@ -36,91 +31,7 @@ class BloomFilter(AddingHandle, BloomCore):
         somebody who knows the seed can choose keys that always are.
     """
 
-    # -- making and opening ------------------------------------------------------------------------
-
     kind = "bloom"
-
-    @classmethod
-    def create(  # noqa: PLR0913 - what the header holds
-        cls,
-        path: FilePath,
-        *,
-        capacity: int,
-        fpr: float,
-        layout: str = "auto",
-        seed: Seed = 0,
-        key_form: str = "raw",
-        metadata: dict[str, Any] | None = None,
-        overfill: bool = False,
-    ) -> Self:
-        """Make a new filter file and open it for writing. Never replaces a file.
-
-        Args:
-            path: where the file will be; its folder must exist.
-            capacity: distinct keys it is sized for, 1 to 2**48.
-            fpr: false-positive rate with that many in, 1e-12 <= fpr < 1.
-            layout: "classic", "line", "page", or "auto": see ``mmbloom.plan``.
-            seed: 0 <= seed < 2**64, or "random" for 64 bits of the system's randomness. Filters
-                with different seeds have independent false positives.
-            key_form: "raw"; or "hex" for digests in hexadecimal, case-blind. It is stored, and
-                every reader applies it.
-            metadata: a JSON object of up to 2 KiB: source, list version, date.
-            overfill: add new keys past the capacity, at a rising fpr, instead of refusing them.
-
-        Raises:
-            FileExistsError: and what else the operating system says.
-            NoSpaceError: the disk is too full; no file is left.
-            ParameterError: a value outside its range.
-
-        Cost: the file's space is reserved, not written.
-        """
-        header = header_for(
-            capacity=capacity,
-            fpr=fpr,
-            layout=layout,
-            seed=seed,
-            key_form=key_form,
-            metadata=metadata,
-            overfill=overfill,
-        )
-        return cls._of_new_file(path, header)
-
-    @classmethod
-    def in_memory(  # noqa: PLR0913 - as create()
-        cls,
-        *,
-        capacity: int,
-        fpr: float,
-        layout: str = "auto",
-        seed: Seed = 0,
-        key_form: str = "raw",
-        metadata: dict[str, Any] | None = None,
-        overfill: bool = False,
-    ) -> Self:
-        """Make a filter in anonymous memory; save() writes it to a file.
-
-        Args:
-            capacity: as for create(), and so are all the others.
-            fpr: see there.
-            layout: see there.
-            seed: see there.
-            key_form: see there.
-            metadata: see there.
-            overfill: see there.
-
-        Raises:
-            MemoryError: more than this machine has. ParameterError: a value outside its range.
-        """
-        header = header_for(
-            capacity=capacity,
-            fpr=fpr,
-            layout=layout,
-            seed=seed,
-            key_form=key_form,
-            metadata=metadata,
-            overfill=overfill,
-        )
-        return cls._of_memory(header)
 
     def _attach_payload(self, payload: memoryview) -> None:
         header = self._header

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mmbloom.filters.adding import AddingHandle
 
 # What must be equal for two filters to answer alike, in the order in which a difference is named.
-IDENTITY = ("layout", "num_bits", "num_probes", "seed", "key_form")
+IDENTITY = ("kind", "layout", "num_bits", "num_probes", "seed", "key_form")
 
 
 def check_compatible(left: AddingHandle, right: AddingHandle) -> None:

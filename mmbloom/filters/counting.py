@@ -17,7 +17,7 @@ from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining, measure
 from mmbloom.filters.adding import AddingHandle
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.parameters import counting_header_for, fresh
+from mmbloom.filters.parameters import fresh
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import COUNTER_BITS, HASH
 from mmbloom.format.header import new_header
@@ -26,7 +26,6 @@ from mmbloom.format.status import Status
 if TYPE_CHECKING:
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
-    from mmbloom.filters.parameters import Seed
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Nulls
 
@@ -44,87 +43,13 @@ class CountingBloomFilter(AddingHandle, CountingCore):
         not removed, are in.
     Sharing: as for BloomFilter. A reader beside the writer sees every key that stays in, whatever
         is added and removed meanwhile.
-    Limits: four times the size of the bits that it stands for, which to_bloom() leaves for serving.
-        No intersection. Removing a key that was never added, but is answered "maybe", damages
-        others: see remove().
+    Limits: four times the size of the bits that it stands for, which to_bloom() leaves for serving:
+        a key takes 43 bits at 0.01, 76 at 0.001, 124 at 0.0001. No intersection. Removing a key
+        that was never added, but is answered "maybe", damages others: see remove().
     """
 
     kind = "counting"
     place_bits = COUNTER_BITS
-
-    # -- making ------------------------------------------------------------------------------------
-
-    @classmethod
-    def create(  # noqa: PLR0913 - what the header holds
-        cls,
-        path: FilePath,
-        *,
-        capacity: int,
-        fpr: float,
-        seed: Seed = 0,
-        key_form: str = "raw",
-        metadata: dict[str, Any] | None = None,
-        overfill: bool = False,
-    ) -> Self:
-        """Make a new filter file and open it for writing. Never replaces a file.
-
-        Args:
-            path: as for BloomFilter.create(), and so are all the others.
-            capacity: distinct keys that are in at one time.
-            fpr: see there. A key takes 43 bits at 0.01, 76 at 0.001, 124 at 0.0001.
-            seed: see there.
-            key_form: see there.
-            metadata: see there.
-            overfill: see there.
-
-        Raises:
-            FileExistsError, OSError, NoSpaceError, ParameterError: as BloomFilter.create().
-
-        Cost: the file's space is reserved, not written.
-        """
-        header = counting_header_for(
-            capacity=capacity,
-            fpr=fpr,
-            seed=seed,
-            key_form=key_form,
-            metadata=metadata,
-            overfill=overfill,
-        )
-        return cls._of_new_file(path, header)
-
-    @classmethod
-    def in_memory(  # noqa: PLR0913 - as create()
-        cls,
-        *,
-        capacity: int,
-        fpr: float,
-        seed: Seed = 0,
-        key_form: str = "raw",
-        metadata: dict[str, Any] | None = None,
-        overfill: bool = False,
-    ) -> Self:
-        """Make a filter in anonymous memory; save() writes it to a file.
-
-        Args:
-            capacity: as for create(), and so are all the others.
-            fpr: see there.
-            seed: see there.
-            key_form: see there.
-            metadata: see there.
-            overfill: see there.
-
-        Raises:
-            MemoryError: more than this machine has. ParameterError: a value outside its range.
-        """
-        header = counting_header_for(
-            capacity=capacity,
-            fpr=fpr,
-            seed=seed,
-            key_form=key_form,
-            metadata=metadata,
-            overfill=overfill,
-        )
-        return cls._of_memory(header)
 
     def _attach_payload(self, payload: memoryview) -> None:
         header, status = self._header, self._status

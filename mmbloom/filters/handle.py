@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from mmbloom.closing import Closing
 from mmbloom.engine import ENGINE, FilterCore
 from mmbloom.errors import IncompatibleError, WrongKindError
 from mmbloom.files.mapped import MappedFile
@@ -24,7 +25,6 @@ from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     import numpy as np
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _NO_PAYLOAD = memoryview(b"")
 
 
-class FilterHandle(FilterFacts):
+class FilterHandle(Closing, FilterFacts):
     """One filter while it is open, of whatever kind."""
 
     _is_orphan = False  # closed in a forked child
@@ -208,15 +208,6 @@ class FilterHandle(FilterFacts):
         """Return the filter; leaving the block closes it."""
         self._check_open()
         return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the filter."""
-        self.close()
 
     def __del__(self) -> None:
         """Close a filter that nobody closed."""

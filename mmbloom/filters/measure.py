@@ -39,12 +39,16 @@ class BlockCounts(NamedTuple):
     set_bits: tuple[int, ...]  # (all,), or for `page` (in lower halves, in upper halves)
     histogram: Sequence[int]  # of layouts of lines: how many have x bits set; else empty
     fill: float  # `page`: the chances of its pages to answer "maybe", summed; else 0
+    num_saturated: int = 0  # `counters`: how many are full
 
 
 def count_block(geometry: Shape, block: memoryview) -> BlockCounts:
     """Count one block of BLOCK_BYTES, or the last of a payload. Releases the GIL; any thread."""
     if isinstance(geometry, FuseShape) or geometry.layout == "classic":
         return BlockCounts((popcount(block),), (), 0.0)
+    if geometry.layout == "counters":
+        counted, num_saturated = counter_histogram(block)
+        return BlockCounts((_set_places(counted),), counted, 0.0, num_saturated)
     if geometry.layout != "page":
         histogram = fill_histogram(geometry, block)
         return BlockCounts((_set_places(histogram),), histogram, 0.0)
@@ -70,7 +74,11 @@ def set_counters(payload: memoryview) -> int:
 
 
 class PayloadCounts:
-    """The counts of a payload, added up over its blocks."""
+    """The counts of a payload, added up over its blocks.
+
+    Attributes:
+        num_saturated: counters that are full; 0 for other kinds.
+    """
 
     def __init__(self, geometry: Shape) -> None:
         """Start with none of the blocks."""
@@ -79,6 +87,7 @@ class PayloadCounts:
         self._set_bits: tuple[int, ...] = (0, 0) if has_halves else (0,)
         self._histogram: Sequence[int] = ()
         self._fills: list[float] = []
+        self.num_saturated = 0
 
     def add(self, block: BlockCounts) -> None:
         """Add the next block."""
@@ -88,6 +97,7 @@ class PayloadCounts:
         else:
             self._histogram = block.histogram
         self._fills.append(block.fill)
+        self.num_saturated += block.num_saturated
 
     @property
     def set_bits(self) -> tuple[int, ...]:

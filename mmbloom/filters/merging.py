@@ -8,27 +8,37 @@ from __future__ import annotations
 
 import os
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.engine import probes
-from mmbloom.errors import CapacityError, IncompatibleError, ParameterError, ParameterTypeError
+from mmbloom.closing import Closing
+from mmbloom.engine import probes, unite_counters
+from mmbloom.errors import (
+    CapacityError,
+    IncompatibleError,
+    ParameterError,
+    ParameterTypeError,
+    WrongKindError,
+)
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.paths import path_text
 from mmbloom.filters import combining, estimates, measure
+from mmbloom.filters.adding import AddingHandle
 from mmbloom.filters.bloom import BloomFilter
+from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.measure import BLOCK_BYTES, BlockCounts, PayloadCounts
+from mmbloom.filters.opening import open_any
 from mmbloom.filters.parameters import content_uuid, creation_ns, fresh
-from mmbloom.filters.sealing import Measured, write_sealed
+from mmbloom.filters.sealing import Measured, write_changeable, write_sealed
 from mmbloom.format.checksums import check_chunks, check_table
 from mmbloom.format.fields import CHUNK_BYTES, FINGERPRINT_KNOWN, KEYS_EXACT, MAX_CANARIES
 from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
 
     from mmbloom.files.paths import FilePath
     from mmbloom.files.publish import IfExists
+    from mmbloom.filters.handle import FilterHandle
     from mmbloom.format.header import Header
 
     Progress = Callable[[int, int], object]
@@ -68,15 +78,18 @@ def merge(
     overfill: bool = False,
     if_exists: IfExists = "raise",
     progress: Progress | None = None,
-) -> BloomFilter:
-    """Write the union of filter files to a new, sealed file, and open it read-only.
+) -> BloomFilter | CountingBloomFilter:
+    """Write the union of filter files to a new file, and open it read-only.
 
     It is exactly the filter to which the keys of all were added, one after the other. Its count of
     keys is an estimate, unless all files hold the same list. Metadata are those of the first file.
+    A union of Bloom filters is sealed. That of counting filters is not, so that keys can be removed
+    from it; counters are added up, to 15 at most, and a key that two files have must be removed
+    twice.
 
     Args:
-        paths: one file or more with equal parameters. Files that somebody writes are read as they
-            are now.
+        paths: one file or more of kind bloom, or of kind counting, with equal parameters. Files
+            that somebody writes are read as they are now.
         path: where the union will be; it may be one of *paths*, with if_exists="replace".
         overfill: write a union that is past the capacity too; its fpr is higher than asked for.
         if_exists: "raise", or "replace" the file that is there; its readers keep the old one.
@@ -84,6 +97,7 @@ def merge(
 
     Raises:
         IncompatibleError: the first field in which two files differ.
+        WrongKindError: a fuse filter, which cannot be united.
         CapacityError: by estimate, and beyond chance, there are more keys than the capacity.
         ChecksumError: a file is damaged. FormatError, OSError: as BloomFilter.open().
         Nothing is published then.
@@ -102,8 +116,10 @@ def merge(
             content = measured.checksum_root.to_bytes(8, "little")
             return header._replace(uuid=content_uuid(header, content)), status
 
-        write_sealed(path, header, union.blocks(), finish, if_exists=if_exists, progress=progress)
-    return BloomFilter.open(path)
+        write = write_changeable if union.is_counting else write_sealed
+        write(path, header, union.blocks(), finish, if_exists=if_exists, progress=progress)
+        kind = CountingBloomFilter if union.is_counting else BloomFilter
+    return kind.open(path)
 
 
 def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) -> UnionCount:
@@ -114,7 +130,7 @@ def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) 
         progress: as for merge().
 
     Raises:
-        IncompatibleError, ChecksumError, FormatError, OSError: as merge().
+        IncompatibleError, WrongKindError, ChecksumError, FormatError, OSError: as merge().
 
     Cost: as merge(), without the file. Validity: that of ``estimates.estimate_keys``, scattering by
     0.5 % at 2000 keys, less with more; where few of many keys are repeated, *repeated* is the small
@@ -136,7 +152,11 @@ def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) 
 class _Source:
     """One file of a union, read from front to end."""
 
-    def __init__(self, opened: BloomFilter, storage: MappedFile) -> None:
+    def __init__(self, opened: FilterHandle) -> None:
+        storage = opened._storage
+        assert isinstance(storage, MappedFile)  # noqa: S101 - what open() gives
+        if not isinstance(opened, AddingHandle):
+            raise WrongKindError(storage.path, "bloom or counting", opened.kind)
         self.opened, self._storage = opened, storage
         self._table = b""
         self._counts = PayloadCounts(opened.geometry)
@@ -158,13 +178,15 @@ class _Source:
 
     def keys(self) -> int:
         """Return how many keys it has; of a file that is written, not less than its bits say."""
-        if self.opened.sealed:
-            return self.opened.keys_added
-        least = measure.least_of(self.opened.geometry, self.estimate())
-        return max(self.opened.keys_added, least)
+        opened, is_written = self.opened, self.opened._status.writer_open
+        if opened.sealed or (opened.kind == "counting" and not is_written):
+            return opened.keys_added
+        least = measure.least_of(opened.geometry, self.estimate())
+        # Where keys leave, what was counted when somebody began to write says nothing of now.
+        return least if opened.kind == "counting" else max(opened.keys_added, least)
 
 
-class _Union:
+class _Union(Closing):
     """Open files with equal parameters, and the bits of all of them."""
 
     def __init__(self, paths: Sequence[FilePath]) -> None:
@@ -180,18 +202,18 @@ class _Union:
             self.close()
             raise
         self.first = self._sources[0].opened
+        self.is_counting = self.first.kind == "counting"
         self._canaries = _Canaries(self.first._header, self._candidates())
 
     def _open(self, path: FilePath) -> None:
-        opened = BloomFilter.open(path, advice="normal")
-        storage = opened._storage
-        assert isinstance(storage, MappedFile)  # noqa: S101 - what open() gives
+        found = open_any(path, advice="normal")
         try:
-            self._sources.append(_Source(opened, storage))
+            source = _Source(found)
         except BaseException:
-            opened.close()
+            found.close()
             raise
-        first = self._sources[0].opened
+        self._sources.append(source)
+        first, opened = self._sources[0].opened, source.opened
         try:
             combining.check_compatible(first, opened)
         except IncompatibleError as exc:
@@ -209,7 +231,10 @@ class _Union:
             self._sources[0].read(start, united.data[:size])
             for source in self._sources[1:]:
                 source.read(start, part.data[:size])
-                np.bitwise_or(united[:size], part[:size], out=united[:size])
+                if self.is_counting:
+                    unite_counters(united[:size].data, part[:size].data)
+                else:
+                    np.bitwise_or(united[:size], part[:size], out=united[:size])
             self._canaries.look(start, united.data[:size])
             yield united.data[:size]
 
@@ -240,7 +265,12 @@ class _Union:
         return Status(keys_added=count, canaries=canaries)
 
     def _candidates(self) -> list[tuple[int, int]]:
-        """Return canaries of the files: the first of each, then the second of each ..."""
+        """Return canaries of the files: the first of each, then the second of each ...
+
+        None of counting filters: the union may lose keys, and a file that may stores none.
+        """
+        if self.is_counting:
+            return []
         each = [source.opened._status.canaries for source in self._sources]
         turns = chain.from_iterable(zip_longest(*each))
         return list(dict.fromkeys(canary for canary in turns if canary))[:_MOST_CANDIDATES]
@@ -248,17 +278,6 @@ class _Union:
     def close(self) -> None:
         for source in self._sources:
             source.opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Canaries:

@@ -37,52 +37,26 @@ def header_for(  # noqa: PLR0913 - what the header holds
     *,
     capacity: int,
     fpr: float,
+    kind: str = "bloom",
     layout: str = "auto",
     seed: Seed = 0,
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
 ) -> Header:
-    """Return the header of a new filter; see BloomFilter.create(), which documents the parameters.
+    """Return the header of a new filter; see AddingHandle.create(), which documents the parameters.
 
     Raises:
         ParameterError, ParameterTypeError: naming the parameter.
     """
     capacity, fpr = check_capacity(capacity), check_fpr(fpr)
     _check_types(key_form, overfill)
-    geometry = plan(capacity, fpr, layout)
-    return new_header(
-        layout=geometry.layout,
-        num_bits=geometry.num_bits,
-        num_probes=geometry.num_probes,
-        capacity=capacity,
-        fpr=fpr,
-        uuid=os.urandom(16),
-        created_unix_ns=time.time_ns(),
-        seed=chosen_seed(seed),
-        key_form=key_form,
-        metadata=metadata,
-        overfill=overfill,
-    )
-
-
-def counting_header_for(  # noqa: PLR0913 - what the header holds
-    *,
-    capacity: int,
-    fpr: float,
-    seed: Seed,
-    key_form: str,
-    metadata: dict[str, Any] | None,
-    overfill: bool,
-) -> Header:
-    """Return the header of a new counting filter; see CountingBloomFilter.create().
-
-    Raises:
-        ParameterError, ParameterTypeError: naming the parameter.
-    """
-    capacity, fpr = check_capacity(capacity), check_fpr(fpr)
-    _check_types(key_form, overfill)
-    geometry = plan_counters(capacity, fpr)
+    if kind == "counting":
+        if layout not in ("auto", "counters"):
+            raise ParameterError("layout", "'auto' or 'counters', for kind counting", layout)
+        geometry = plan_counters(capacity, fpr)
+    else:
+        geometry = plan(capacity, fpr, layout)
     return new_header(
         layout=geometry.layout,
         num_bits=geometry.num_bits,

@@ -1,4 +1,4 @@
-"""Sealed files: what is stored when writing ends, and a whole file written in one sweep.
+"""Whole files written in one sweep, and what is stored when writing ends.
 
 The payload comes in pieces and is never read back: checksums and counts are taken while it goes by,
 so a file may be larger than memory.
@@ -23,7 +23,7 @@ from mmbloom.filters.measure import (
 )
 from mmbloom.filters.shapes import Shape, shape_of
 from mmbloom.format.checksums import checksum_root, iter_checksums, pack_table
-from mmbloom.format.fields import SEALED, WRITER_OPEN
+from mmbloom.format.fields import KIND_COUNTING, SEALED, WRITER_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,6 +46,7 @@ class Measured(NamedTuple):
     achieved_fpr: float
     bits_set: int
     checksum_root: int
+    num_saturated: int = 0
 
 
 def write_sealed(  # noqa: PLR0913 - a file has these parts
@@ -84,17 +85,48 @@ def write_sealed(  # noqa: PLR0913 - a file has these parts
         blocks = _recut(pieces, header.payload_bytes)
         measured, table = _sum(shape, _write(new, header, blocks, progress))
         final, status = finish(measured)
-        sealed = sealed_status(status, measured)._replace(generation=1)
         new.write(header.checksums_offset, table)
-        new.write(0, final.pack(sealed))
+        return _publish(new, path, final, sealed_status(status, measured))
 
-        def number() -> None:  # while nobody else can replace the same file
-            nonlocal sealed
-            sealed = sealed._replace(generation=next_generation(path))
-            new.write(0, final.pack(sealed))
 
-        new.publish(number)
-    return sealed
+def write_changeable(  # noqa: PLR0913 - as write_sealed()
+    path: FilePath,
+    header: Header,
+    pieces: Iterable[ReadableBuffer],
+    finish: Callable[[Measured], tuple[Header, Status]],
+    *,
+    if_exists: IfExists,
+    progress: Progress | None = None,
+) -> Status:
+    """Write a complete file that a writer may open, as if it had been filled and closed.
+
+    Args, errors, cost: as write_sealed(). It has no checksums: they would not outlive a change. The
+    canaries in the status are left out if the kind is one that keys can be removed from.
+    """
+    with NewFile(path, header.file_bytes, if_exists) as new:
+        blocks = _recut(pieces, header.payload_bytes)
+        measured, _ = _sum(shape_of(header), _write(new, header, blocks, progress))
+        final, status = finish(measured)
+        if header.kind == KIND_COUNTING:  # FORMAT.md, "What a writer does": a removed key is none
+            status = status._replace(canaries=(), num_saturated=measured.num_saturated)
+        return _publish(new, path, final, status)
+
+
+def _publish(new: NewFile, path: FilePath, header: Header, status: Status) -> Status:
+    """Write the header page, and make the file visible; return the status that it has.
+
+    A file that replaces a filter has the next generation.
+    """
+    status = status._replace(generation=1)
+    new.write(0, header.pack(status))
+
+    def number() -> None:  # while nobody else can replace the same file
+        nonlocal status
+        status = status._replace(generation=next_generation(path))
+        new.write(0, header.pack(status))
+
+    new.publish(number)
+    return status
 
 
 def next_generation(path: FilePath) -> int:
@@ -114,6 +146,7 @@ def sealed_status(status: Status, measured: Measured) -> Status:
         bits_set=measured.bits_set,
         achieved_fpr=measured.achieved_fpr,
         checksum_root=measured.checksum_root,
+        num_saturated=measured.num_saturated,
     )
 
 
@@ -150,8 +183,14 @@ def _sum(shape: Shape, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
         counts.add(block.counts)
         checksums += block.checksums
     table = pack_table(checksums)
-    bits_set = sum(counts.set_bits)
-    return Measured(counts.set_bits, counts.fpr(), bits_set, checksum_root(table)), table
+    measured = Measured(
+        counts.set_bits,
+        counts.fpr(),
+        sum(counts.set_bits),
+        checksum_root(table),
+        counts.num_saturated,
+    )
+    return measured, table
 
 
 def _write(

@@ -12,6 +12,7 @@ import os
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from mmbloom.closing import Closing
 from mmbloom.engine import ObjectBatch, hash_batch, hash_key
 from mmbloom.errors import FormatError, IncompatibleError, ParameterError, ParameterTypeError
 from mmbloom.files.manifest import beside, read_manifest, relative_names, write_manifest
@@ -22,7 +23,6 @@ from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
     import numpy as np
 
@@ -50,7 +50,7 @@ class _OnePiece(NamedTuple):
         yield self.piece
 
 
-class FilterStack:
+class FilterStack(Closing):
     """Filters that are asked together: a key is "maybe" if one of them says so.
 
     Guarantee: a key that was added to a member, and is not in *minus*, is never answered
@@ -185,19 +185,6 @@ class FilterStack:
         """Close the members that were given as paths; may be called again."""
         for member in self._owned:
             member.close()
-
-    def __enter__(self) -> Self:
-        """Return the stack; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def __repr__(self) -> str:
         """Tell the members."""

@@ -370,6 +370,20 @@ size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, 
     return keys_remove(counting, payload, hashes, n, counted, dirty);
 }
 
+void mmb_counting_add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                           const mmb_hash *hashes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t offset = LINE_BYTES * line_of(counting, hashes[i]) - first;
+        if (offset < num_bytes) {
+            line_words steps = steps_of(counting, hashes[i]);
+            line_words counters = load_line(target + offset);
+            (void)line_add(&counters, &steps);
+            store_line(target + offset, &counters);
+        }
+    }
+}
+
 void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
 {
     for (size_t i = 0; i < num_bytes; i++) {

@@ -53,6 +53,11 @@ size_t mmb_counting_add_many(const mmb_counting *counting, uint8_t *payload, con
 size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
                                 mmb_counted *counted, const mmb_dirty *dirty);
 
+/* Count the keys whose line lies in `num_bytes` bytes of the payload from byte `first`, of which `target` is a copy: whole lines.
+   The others are passed over. For building a payload in parts. */
+void mmb_counting_add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                           const mmb_hash *hashes, size_t n);
+
 /* Add every counter of `other` to that of `target`; the sum is at most MMB_COUNTER_MOST. */
 void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes);
 

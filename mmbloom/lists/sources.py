@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from mmbloom.closing import Closing
 from mmbloom.errors import ParameterError, SourceError
 from mmbloom.files.lists import STDIN
 from mmbloom.files.patterns import facts_of, matching
@@ -13,7 +14,6 @@ from mmbloom.lists.formats import Format, ListOptions, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     from mmbloom.files.paths import FilePath
     from mmbloom.files.patterns import FileFacts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Watch = Callable[["Source", KeyBlock], object]
 
 
-class KeyList:
+class KeyList(Closing):
     """One list of keys, or several one after the other, read once.
 
     build(), update() and contains_many() take it; iterating over it gives blocks: Lines of text, or
@@ -152,19 +152,6 @@ class KeyList:
     def close(self) -> None:
         """Close the file that is open."""
         self._source.close()
-
-    def __enter__(self) -> Self:
-        """Return the list; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the list."""
-        self.close()
 
     def _read(self) -> Iterator[KeyBlock]:
         self._is_begun = True

@@ -9,7 +9,13 @@ for byte.
 
 from mmbloom.reference.bloom import BloomCore
 from mmbloom.reference.core import ChangingCore, FilterCore
-from mmbloom.reference.counting import CountingCore, counter_histogram, flatten_counters
+from mmbloom.reference.counting import (
+    CountingCore,
+    count_part,
+    counter_histogram,
+    flatten_counters,
+    unite_counters,
+)
 from mmbloom.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
 from mmbloom.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.reference.hashes import (
@@ -55,6 +61,7 @@ __all__ = [
     "add_part",
     "checksum64",
     "count_lines",
+    "count_part",
     "counter_histogram",
     "flatten_counters",
     "fuse_scratch_bytes",
@@ -75,6 +82,7 @@ __all__ = [
     "sort_unique",
     "span",
     "sum_hashes",
+    "unite_counters",
 ]
 
 ENGINE = "python"

@@ -105,7 +105,7 @@ class CountingCore(ChangingCore):
                 for key in HASH.iter_unpack(bytes(hashes)):
                     counters = self._counters_of(*key)
                     if self._least(payload, counters) == 0:
-                        if not self._has_room():
+                        if not self._has_room_for(1):
                             raise CapacityError(self._where(), self._limit or 0, num_new)
                         self._keys_added += 1
                         num_new += 1
@@ -136,14 +136,15 @@ class CountingCore(ChangingCore):
                     self._publish()
         return num_gone
 
-    def _has_room(self) -> bool:
-        """Return whether a new key fits; if it seems not, as the counters tell after removals."""
-        if self._limit is None:
-            return True
-        if self._keys_added - self._drift >= self._limit and self._has_removed:
-            self._has_removed = False
-            self._drift = max(0, self._keys_added - self._keys_by_estimate())
-        return self._keys_added - self._drift < self._limit
+    def _has_room_for(self, num_keys: int) -> bool:
+        """Return whether new keys fit; if it seems not, as the counters tell after removals."""
+        with self._mutex:
+            if self._limit is None:
+                return True
+            if self._keys_added - self._drift + num_keys > self._limit and self._has_removed:
+                self._has_removed = False
+                self._drift = max(0, self._keys_added - self._keys_by_estimate())
+            return self._keys_added - self._drift + num_keys <= self._limit
 
     def _step(self, payload: memoryview, counters: Iterable[int], step: int) -> None:
         """Count up or down; what is at the most stays there."""
@@ -186,9 +187,7 @@ class CountingCore(ChangingCore):
             if len(operand) != size:
                 raise ValueError(f"payloads of {size} and {len(operand)} bytes")
             if operation == "or":
-                pairs = zip(_each(payload), _each(operand), strict=True)
-                sums = (min(sum(pair), MOST) for pair in pairs)
-                payload[:] = bytes(low | high << 4 for low, high in zip(sums, sums, strict=True))
+                unite_counters(payload, operand)
             elif operation == "clear":
                 payload[:] = bytes(size)
             else:
@@ -216,6 +215,30 @@ def counter_histogram(payload: Buffer) -> tuple[list[int], int]:
         histogram[NARROW_BITS - counters.count(0)] += 1
         num_saturated += counters.count(MOST)
     return histogram, num_saturated
+
+
+def count_part(
+    target: WriteableBuffer, first: int, num_bits: int, num_probes: int, hashes: Buffer
+) -> None:
+    """Count the keys whose line falls into *target*, the payload from byte *first* on."""
+    view = memoryview(target).cast("B")
+    if first % LINE_BYTES or len(view) % LINE_BYTES:
+        whole = f"not whole blocks of {LINE_BYTES}"
+        raise ValueError(f"bytes {first} to {first + len(view)}: {whole}")
+    for hi, lo in HASH.iter_unpack(bytes(hashes)):
+        for i in set(probes(NARROW, num_bits // 4, num_probes, hi, lo)):
+            byte, shift = (i >> 1) - first, 4 * (i & 1)
+            if 0 <= byte < len(view) and view[byte] >> shift & MOST != MOST:
+                view[byte] += 1 << shift
+
+
+def unite_counters(target: WriteableBuffer, other: Buffer) -> None:
+    """Add every counter of *other* to that of *target*, to 15 at most."""
+    view, operand = memoryview(target).cast("B"), memoryview(other).cast("B")
+    if len(view) != len(operand):
+        raise ValueError(f"payloads of {len(view)} and {len(operand)} bytes")
+    sums = (min(sum(pair), MOST) for pair in zip(_each(view), _each(operand), strict=True))
+    view[:] = bytes(low | high << 4 for low, high in zip(sums, sums, strict=True))
 
 
 def flatten_counters(payload: Buffer, bits: WriteableBuffer) -> None:

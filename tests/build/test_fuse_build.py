@@ -225,9 +225,8 @@ def test_no_shard_needs_more_than_is_asked_for_beforehand() -> None:
 @pytest.mark.parametrize(
     ("asked", "name", "hint"),
     [
-        pytest.param({"kind": "cuckoo"}, "kind", "bloom or fuse", id="no-kind"),
-        pytest.param({"kind": "counting"}, "kind", "CountingBloomFilter", id="counting"),
-        pytest.param({"kind": None}, "kind", "bloom or fuse", id="none"),
+        pytest.param({"kind": "cuckoo"}, "kind", "fuse or counting", id="no-kind"),
+        pytest.param({"kind": None}, "kind", "fuse or counting", id="none"),
         pytest.param({"kind": "fuse", "capacity": 9}, "capacity", "None for kind", id="capacity"),
         pytest.param({"kind": "fuse", "layout": "page"}, "layout", "fuse4", id="bloom-layout"),
         pytest.param({"kind": "bloom", "layout": "fuse3"}, "layout", "classic", id="fuse-layout"),

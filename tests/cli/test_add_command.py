@@ -73,6 +73,7 @@ def test_json_has_every_figure(run: Run, crawl: Path, folder: Path) -> None:
         "keys_read": 150 + 40 + 5,
         "bad_lines": 0,
         "new_keys": 120,
+        "keys_to_add": 120,
         "keys_before": 400,
         "capacity": CAPACITY,
         "fpr": 1e-6,

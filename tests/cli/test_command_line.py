@@ -86,8 +86,10 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     (folder / "more.txt").write_bytes(lines)
     (folder / "denied.txt").write_bytes(lines)
     mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=100, fpr=0.001).close()
-    for name in ("urls.txt", "denied.txt"):
+    for name in ("urls.txt", "left.txt"):
         (folder / name).write_bytes(lines)
+    members = [*lines.split(), "example.org"]
+    mmbloom.build(folder / "denied.mmb", members, kind="counting", fpr=0.01).close()
     for name in ("pwned-sha1.txt", "suspects.txt"):
         (folder / name).write_bytes(b"AB" * 20 + b":3\n")
     (folder / "filters").mkdir()
@@ -96,7 +98,7 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     for name in ("monday.mmb", "tuesday.mmb"):
         mmbloom.build(folder / name, ["ada"], fpr=0.01, capacity=10).close()
     mmbloom.build(folder / "pwned.mmb", ["AB" * 20], fpr=0.01, key_form="hex").close()
-    outputs = {"build": ["passwords.mmb", "pwned.mmb"]}
+    outputs = {"build": ["passwords.mmb", "pwned.mmb", "denied.mmb"]}
     for name in outputs.get(example.split()[1], []):
         (folder / name).unlink()
     program = f'mmbloom() {{ "{sys.executable}" -P -m mmbloom "$@"; }}\nset -e\n'

@@ -436,6 +436,8 @@ def test_the_bits_of_a_sealed_and_of_an_empty_filter(tmp_path: Path) -> None:
         ({"overfill": 1}, ParameterTypeError),
         ({"metadata": {"a": object()}}, ParameterError),
         ({"capacity": 2**48, "fpr": 1e-9}, ParameterError),
+        ({"layout": "line"}, ParameterError),
+        ({"layout": 7}, ParameterError),
     ],
 )
 def test_a_bad_parameter_makes_no_file(

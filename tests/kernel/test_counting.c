@@ -389,6 +389,30 @@ static void united_counters_are_sums_up_to_15(void)
     }
 }
 
+static void parts_of_a_payload_are_the_whole_of_it(void)
+{
+    mmb_hash *hashes = some_hashes(300, 5);
+
+    for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
+        const size_t size = size_of(&SHAPES[s]);
+        uint8_t *whole = exactly(size);
+        mmb_counted counted;
+        CHECK(mmb_counting_add_many(&SHAPES[s], whole, hashes, 300, UINT64_MAX, &counted, NULL) == 300);
+        for (size_t cut = 0; cut <= size; cut += 64 * (1 + size / 640)) {
+            uint8_t *lower = exactly(cut);
+            uint8_t *upper = exactly(size - cut);
+            mmb_counting_add_part(&SHAPES[s], lower, 0, cut, hashes, 300);
+            mmb_counting_add_part(&SHAPES[s], upper, cut, size - cut, hashes, 300);
+            CHECK(memcmp(lower, whole, cut) == 0);
+            CHECK(memcmp(upper, whole + cut, size - cut) == 0);
+            free(lower);
+            free(upper);
+        }
+        free(whole);
+    }
+    free(hashes);
+}
+
 static void lines_are_counted_and_flattened_counter_by_counter(void)
 {
     for (size_t num_lines = 0; num_lines <= 20; num_lines += 5) {
@@ -431,6 +455,7 @@ const test COUNTING_TESTS[] = {
     TEST(a_key_that_is_certainly_absent_ends_a_batch_and_changes_nothing),
     TEST(the_pages_that_changed_are_dirty),
     TEST(united_counters_are_sums_up_to_15),
+    TEST(parts_of_a_payload_are_the_whole_of_it),
     TEST(lines_are_counted_and_flattened_counter_by_counter),
     {NULL, NULL},
 };

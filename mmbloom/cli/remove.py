@@ -1,0 +1,180 @@
+"""``mmbloom remove``: keys leave a counting filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmbloom.cli import output, streams
+from mmbloom.cli.failures import (
+    CommandError,
+    hibp_is_an_option,
+    not_counting,
+    refuse_hibp_of_text,
+    show_bad_lines,
+)
+from mmbloom.cli.options import add_list_options, open_lists, resolve_hibp
+from mmbloom.cli.progress import progress
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mmbloom import CountingBloomFilter, LeavingKeys, Removed
+
+DESCRIPTION = """\
+Remove the keys of lists from a counting filter, each distinct key once. First
+all lists are read and looked up: if a key is definitely not in, or a line is
+bad, nothing is removed. A key that was added twice has to be removed twice.
+Remove only what was added: a key that is 'maybe' by chance is removed all the
+same, and other keys then lack what it took. Lists are read once, so - is fine.
+Memory: 32 bytes a key.
+"""
+EPILOG = """\
+examples:
+  mmbloom remove denied.mmb left.txt
+  mmbloom remove denied.mmb left.txt --dry-run          # what would happen?
+  mmbloom remove denied.mmb left.txt --skip-absent
+
+exit codes: 0 done, 1 with --dry-run: they would be refused, 2 error.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("filter", metavar="FILE", help="the counting filter")
+    parser.add_argument(
+        "lists",
+        nargs="+",
+        metavar="LIST",
+        help="a list of keys, or a pattern such as 'left-*.gz'; - is standard input",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    parser.add_argument(
+        "--skip-absent",
+        action="store_true",
+        help="pass over keys that are definitely not in, instead of removing nothing",
+    )
+    add_list_options(parser, on_error=True)
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
+    output.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look the keys up, and remove them."""
+    import mmbloom
+
+    resolve_hibp(arguments)
+    with _open(arguments) as target:
+        refuse_hibp_of_text(arguments, target.key_form)
+        leaving = mmbloom.LeavingKeys(target)
+        num_read, num_bad = _take_all(leaving, target.key_form, arguments)
+        facts: dict[str, Any] = {
+            "path": arguments.filter,
+            "keys_read": num_read,
+            "bad_lines": num_bad,
+            "distinct_keys": len(leaving),
+            "absent_keys": leaving.num_absent(),
+            "keys_before": target.keys_added,
+            "capacity": target.capacity,
+        }
+        refusal = _refusal(facts, arguments)
+        if arguments.dry_run:
+            removed = mmbloom.Removed(0, 0, 0)
+        else:
+            if refusal:
+                raise CommandError(f"{refusal}. Nothing was removed")
+            removed = leaving.remove(if_absent="skip" if arguments.skip_absent else "raise")
+        facts |= {
+            "removed_keys": removed.keys,
+            "gone_keys": removed.gone,
+            "never_added": removed.never_added,
+            "keys_added": target.keys_added,
+            "expected_fpr": target.expected_fpr(),
+        }
+    _warn(removed, arguments)
+    _print_facts(facts, refusal, arguments)
+    return 1 if refusal else 0
+
+
+def _open(arguments: argparse.Namespace) -> CountingBloomFilter:
+    """Open the file: for writing, unless nothing is to be written."""
+    from mmbloom import CountingBloomFilter, WrongKindError
+
+    try:
+        found = CountingBloomFilter.open(arguments.filter, advice="normal")
+    except WrongKindError as exc:
+        raise not_counting(arguments.filter, exc.found, "remove") from exc
+    if found.sealed:
+        found.close()
+        raise CommandError(
+            f"{arguments.filter}: it is sealed, and a sealed file never changes. 'mmbloom merge "
+            f"{arguments.filter} -o NEW' copies it to a file that can be changed"
+        )
+    if arguments.dry_run:
+        return found
+    found.close()
+    return CountingBloomFilter.open_writable(arguments.filter)
+
+
+def _take_all(
+    leaving: LeavingKeys, key_form: str, arguments: argparse.Namespace
+) -> tuple[int, int]:
+    """Read all lists; return how many keys they have, and how many bad lines were left out."""
+    arguments.key_form = key_form  # whoever opens lists notes what looks wrong for it
+    with (
+        hibp_is_an_option(arguments),
+        open_lists("mmbloom remove", arguments.lists, arguments) as keys,
+        progress(quiet=arguments.quiet) as show,
+    ):
+        num_read = leaving.take(
+            keys, progress=lambda _: show("read", keys.done_bytes, keys.total_bytes, "bytes")
+        )
+    show_bad_lines("mmbloom remove", keys, arguments)
+    return num_read, keys.bad.num_bad
+
+
+def _refusal(facts: dict[str, Any], arguments: argparse.Namespace) -> str:
+    """Return why the keys must not be removed, "" if they may."""
+    if not facts["absent_keys"] or arguments.skip_absent:
+        return ""
+    count = output.count_text
+    return (
+        f"{facts['path']}: of {count(facts['distinct_keys'], 'distinct key')}, "
+        f"{count(facts['absent_keys'])} definitely not in: never added, or removed already. "
+        "'mmbloom check -v' prints them, --skip-absent passes over them"
+    )
+
+
+def _warn(removed: Removed, arguments: argparse.Namespace) -> None:
+    if removed.never_added and not arguments.quiet:
+        streams.complain(
+            f"mmbloom remove: note: {output.count_text(removed.never_added, 'key')} had lost what "
+            "made them 'maybe' when it was their turn: keys of these lists were never added, and "
+            "other keys now lack what they took. Build the filter anew"
+        )
+
+
+def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        output.print_json(facts | {"dry_run": arguments.dry_run, "refused": refusal or None})
+        return
+    if arguments.quiet:
+        return
+    count = output.count_text
+    left_out = f"; {count(facts['bad_lines'], 'bad line')} left out" if facts["bad_lines"] else ""
+    repeated = count(facts["keys_read"] - facts["distinct_keys"])
+    rows: list[tuple[str, object]] = [
+        ("file", facts["path"]),
+        ("keys", f"{count(facts['keys_before'])} of {count(facts['capacity'])}"),
+        ("read", f"{count(facts['distinct_keys'], 'key')}; {repeated} repeated{left_out}"),
+        ("absent", f"{count(facts['absent_keys'])}, definitely not in"),
+    ]
+    if arguments.dry_run:
+        rows.append(("dry run", f"refused: {refusal}" if refusal else "nothing was removed"))
+    else:
+        still = facts["removed_keys"] - facts["gone_keys"]
+        rows += [
+            ("removed", f"{count(facts['removed_keys'])}; {count(still)} of them still 'maybe'"),
+            ("left", f"{count(facts['keys_added'])} of {count(facts['capacity'])}"),
+            ("fpr", output.rate_text(facts["expected_fpr"])),
+        ]
+    output.print_rows(rows)
