@@ -16,7 +16,12 @@ from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.reading import Reading
 from mmbloom.filters.opening import open_reading
-from mmbloom.filters.publishing import open_finished, write_copy, write_generation
+from mmbloom.filters.publishing import (
+    open_finished,
+    refuse_foreign,
+    write_copy,
+    write_generation,
+)
 from mmbloom.filters.sealing import next_generation
 
 if TYPE_CHECKING:
@@ -108,18 +113,23 @@ class Store:
             before under this name.
 
         Raises:
-            As ``mmbloom.publish``. The current generation is then still the old one.
+            As ``mmbloom.publish``; FormatError also if there is a symbolic link under the name. The
+            current generation is then still the old one.
 
         Cost: one read and one write of the file.
         """
         files = self._generations(name)
-        draft = files.path_of(0)  # the number is chosen when all else is done
+        refuse_foreign(files.path, follow_links=False)
+        draft = os.path.join(
+            self.folder, files.draft_name
+        )  # the number is chosen when all else is done
         with (
             open_finished(new) as finished,
             NewFile(draft, finished.header.file_bytes) as copy,
         ):
             write_copy(finished, copy, progress)
             with files.locked():
+                refuse_foreign(files.path, follow_links=False)
                 previous = self._number_current(files)
                 number = max([previous, *files.numbers()]) + 1
                 write_generation(finished, copy, number)
@@ -134,6 +144,17 @@ class Store:
                 older = [other for other in files.numbers() if other < number]
                 _discard(files, older[: max(0, len(older) - self._keep)])
         return number
+
+    def path(self, name: str) -> str:
+        """Return the path of the current generation of *name*: an ordinary file for any reader.
+
+        The next generation will have the same path.
+
+        Raises:
+            NotInStoreError: there is no filter of this name.
+            ParameterError: no name of a filter.
+        """
+        return self._existing(name).path
 
     def generations(self, name: str) -> list[int]:
         """Return the numbers of the generations of *name* that can be had, the current one last.
@@ -171,6 +192,7 @@ class Store:
 
         Raises:
             NotInStoreError: there is no filter of this name.
+            LockHeldError: a writer has the current file open; nothing was removed.
         """
         files = self._existing(name)
         with files.locked():

@@ -138,7 +138,7 @@ def test_a_removed_name_is_gone_with_all_its_files(
 
 
 @pytest.mark.parametrize(
-    "use", [Store.__getitem__, Store.generations, Store.roll_back, Store.remove]
+    "use", [Store.__getitem__, Store.path, Store.generations, Store.roll_back, Store.remove]
 )
 def test_a_name_that_is_not_there_is_a_key_error(
     folder: Path, use: Callable[[Store, str], object]
@@ -157,7 +157,7 @@ def test_a_name_that_is_not_there_is_a_key_error(
     "name", ["..", "../new-1", "a/b", "/etc/passwd", "", ".a", "a\0", "x" * 201]
 )
 @pytest.mark.parametrize(
-    "use", [Store.__getitem__, Store.generations, Store.roll_back, Store.remove]
+    "use", [Store.__getitem__, Store.path, Store.generations, Store.roll_back, Store.remove]
 )
 def test_a_name_leads_nowhere_else(
     folder: Path, use: Callable[[Store, str], object], name: str
@@ -220,6 +220,41 @@ def test_a_bad_file_is_not_published(folder: Path, new: Callable[[int], Path]) -
     with pytest.raises(ChecksumError):
         store.publish("breach", new(2))
     assert (only_in(store), sorted(os.listdir(folder))) == ([1], before)
+
+
+@pytest.mark.parametrize("kind", ["text", "link", "dangling", "fifo"])
+def test_nothing_is_published_over_what_is_no_filter(
+    folder: Path, new: Callable[[int], Path], kind: str
+) -> None:
+    """A name may be somebody's; what is there stays."""
+    path = folder / "breach.mmb"
+    if kind == "text":
+        path.write_bytes(b"my thesis")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(new(1) if kind == "link" else folder / "nowhere")
+    before = os.lstat(path)
+
+    with pytest.raises(FormatError, match="symbolic link" if path.is_symlink() else "filter file"):
+        Store(folder).publish("breach", new(2))
+
+    assert os.listdir(folder) == ["breach.mmb"]
+    assert os.path.samestat(before, os.lstat(path))
+
+
+def test_the_path_of_a_name_is_that_of_its_current_generation(
+    folder: Path, new: Callable[[int], Path]
+) -> None:
+    """The same for each; a name that is not there has none."""
+    store = Store(folder)
+    store.publish("breach", new(1))
+    path = store.path("breach")
+    store.publish("breach", new(2))
+
+    assert store.path("breach") == path == str(folder / "breach.mmb")
+    with mmbloom.open(path) as found:
+        assert "only 2" in found
 
 
 def test_a_damaged_older_generation_is_not_rolled_back_to(

@@ -1,12 +1,13 @@
 """Readers under load while generations are published: errors, false "no"s, mixed answers, leaks.
 
-    python tools/follow.py [--processes 8] [--generations 100] [--mode map] [--bad-every 10]
+    python tools/follow.py                                # every kind in every mode
+    python tools/follow.py --kinds fuse --modes map --processes 8 --generations 100 --bad-every 10
 
 Each process looks up without a pause, single keys and batches, through one handle that follows the
-path. Every generation has the shared keys and one key of its own, another seed, and often another
-layout and size; a batch asks for all of them, so one that mixes two generations shows. Every tenth
-time a damaged file is renamed onto the path first: the readers must go on with what they have.
-Prints one JSON object; exits with 1 if anything was wrong.
+path. A batch asks for the shared keys and for those of all generations, so one that mixes two
+generations shows. Every so many times what must not be taken comes first (follow_files.py): files
+that are cut or damaged, of another kind or key form, no filter, or none at all: the readers must go
+on with what they have, and say so once. Prints one JSON object; exits with 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ import sys
 import tempfile
 import time
 import warnings
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.card import machine_card
+from follow_files import BAD, KINDS, NUM_SHARED, OWN, SHARED, Shelf, publish_next
 
 import mmbloom
 
 if TYPE_CHECKING:
-    from multiprocessing.synchronize import Event
+    from multiprocessing.synchronize import Event, Semaphore
 
-LAYOUTS = ("line", "page", "classic")
-NUM_SHARED, NUM_FILES = 1000, 12
-SHARED = [f"shared {number}" for number in range(NUM_SHARED)]
-OWN = [f"own {number}" for number in range(NUM_FILES)]
-FPR = 1e-9  # of all look-ups of keys that are not in, one in 1e9 is "maybe" by chance
+MODES = ("map", "ram", "pread")
+WRONG = ("errors", "false_noes", "mixed_batches", "leaked_descriptors", "leaked_maps")
 
 
 class Seen(NamedTuple):
@@ -54,8 +56,14 @@ def held(path: str) -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), num_maps
 
 
-def read_on(path: str, mode: str, follow: float, stop: Event) -> Seen:
-    """Look up until told to stop."""
+def read_on(
+    path: str,
+    mode: Any,  # noqa: ANN401 - a literal
+    follow: float,
+    ready: Semaphore,
+    stop: Event,
+) -> Seen:
+    """Say that the file is open, and look up until told to stop."""
     keys = errors = false_noes = mixed = reports = 0
     swaps, last = 0, ""
     with warnings.catch_warnings(record=True) as caught:
@@ -63,6 +71,7 @@ def read_on(path: str, mode: str, follow: float, stop: Event) -> Seen:
         with mmbloom.open(path, mode=mode, follow=follow) as found:
             found.contains_many(SHARED)
             stop.is_set()  # opens a connection the first time
+            ready.release()
             before = held(path)
             while not stop.is_set():
                 try:
@@ -82,42 +91,48 @@ def read_on(path: str, mode: str, follow: float, stop: Event) -> Seen:
     return Seen(keys, swaps, errors, false_noes, mixed, reports, max(0, descriptors), max(0, maps))
 
 
-def build_files(folder: Path) -> list[Path]:
-    """Build what is published in turn."""
-    paths = []
-    for number, own in enumerate(OWN):
-        path = folder / f"new-{number}.mmb"
-        mmbloom.build(
-            path,
-            [*SHARED, own],
-            fpr=FPR,
-            seed=number,
-            layout=LAYOUTS[number % len(LAYOUTS)],
-            capacity=(NUM_SHARED + 1) * (1 + number % 4),
-        ).close()
-        paths.append(path)
-    return paths
-
-
-def damage(path: Path, source: Path) -> None:
-    """Rename a file onto *path* that lacks its last bytes."""
-    other = path.with_name("bad.tmp")
-    other.write_bytes(source.read_bytes()[:-64])
-    other.replace(path)
-
-
-def publish_all(arguments: argparse.Namespace, path: Path, files: list[Path]) -> int:
-    """Publish every generation, with damaged files in between; return how many of those."""
+def publish_all(arguments: argparse.Namespace, shelf: Shelf, path: Path) -> int:
+    """Publish every generation, with bad ones in between; return how many of those."""
     num_bad = 0
     for number in range(arguments.generations):
-        source = files[number % len(files)]
+        source = shelf.good[number % len(shelf.good)]
         if arguments.bad_every and number % arguments.bad_every == arguments.bad_every - 1:
-            damage(path, source)
+            BAD[num_bad % len(BAD)](shelf, source, path)
             num_bad += 1
             time.sleep(arguments.pause)
-        mmbloom.publish(source, path)
+        publish_next(source, path)
         time.sleep(arguments.pause)
     return num_bad
+
+
+def follow_kind(arguments: argparse.Namespace, kind: str, mode: str) -> dict[str, Any]:
+    """Let all processes follow files of one kind; return what they saw together."""
+    context = multiprocessing.get_context("spawn")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        shelf, path = Shelf(Path(name), kind), Path(name, "followed.mmb")
+        mmbloom.publish(shelf.good[-1], path)
+        manager = context.Manager()
+        ready, stop = manager.Semaphore(0), manager.Event()
+        with context.Pool(arguments.processes) as pool:
+            given = (str(path), mode, arguments.follow, ready, stop)
+            running = [pool.apply_async(read_on, given) for _ in range(arguments.processes)]
+            for _ in running:
+                ready.acquire()
+            num_bad = publish_all(arguments, shelf, path)
+            stop.set()
+            seen = [each.get() for each in running]
+    return {
+        "kind": kind,
+        "mode": mode,
+        "processes": arguments.processes,
+        "published": arguments.generations,
+        "bad_in_between": num_bad,
+        "seconds": round(time.monotonic() - started, 1),
+        "fewest_swaps_of_a_process": min(each.swaps for each in seen),
+        "fewest_reports_of_a_process": min(each.reports for each in seen),
+        **{name: sum(getattr(each, name) for each in seen) for name in Seen._fields},
+    }
 
 
 def main() -> int:
@@ -125,37 +140,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--generations", type=int, default=100)
-    parser.add_argument("--mode", default="map", choices=["map", "ram", "pread"])
+    parser.add_argument("--modes", nargs="+", default=MODES, choices=MODES)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--follow", type=float, default=0.0, metavar="SECONDS")
-    parser.add_argument("--bad-every", type=int, default=10, help="0 for no damaged files")
+    parser.add_argument("--bad-every", type=int, default=5, help="0 for no bad files")
     parser.add_argument("--pause", type=float, default=0.1, help="seconds between publications")
+    parser.add_argument("--json", type=Path, help="where the figures go")
     arguments = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        files, path = build_files(Path(name)), Path(name, "followed.mmb")
-        mmbloom.publish(files[-1], path)
-        stop = context.Manager().Event()
-        with context.Pool(arguments.processes) as pool:
-            given = (str(path), arguments.mode, arguments.follow, stop)
-            running = [pool.apply_async(read_on, given) for _ in range(arguments.processes)]
-            num_bad = publish_all(arguments, path, files)
-            stop.set()
-            seen = [each.get() for each in running]
-    totals = {name: sum(getattr(each, name) for each in seen) for name in Seen._fields}
-    fewest = min(each.swaps for each in seen)
-    figures = {
-        "processes": arguments.processes,
-        "mode": arguments.mode,
-        "published": arguments.generations,
-        "damaged_files_in_between": num_bad,
-        "seconds": round(time.monotonic() - started, 1),
-        "fewest_swaps_of_a_process": fewest,
-        **totals,
+    report: dict[str, Any] = {
+        "what": "follow",
+        "command": "python tools/follow.py " + " ".join(sys.argv[1:]),
+        "machine": machine_card(),
+        "runs": [],
     }
-    print(json.dumps(figures, indent=2))
-    wrong = ("errors", "false_noes", "mixed_batches", "leaked_descriptors", "leaked_maps")
-    return int(any(figures[name] for name in wrong))
+    for kind, mode in product(arguments.kinds, arguments.modes):
+        report["runs"].append(run := follow_kind(arguments, kind, mode))
+        wrong = sum(run[name] for name in WRONG)
+        print(f"{kind}, {mode}: {run['keys']} keys, {wrong} wrong", file=sys.stderr, flush=True)
+    for name in ("published", "bad_in_between", "keys", "reports", *WRONG):
+        report[name] = sum(run[name] for run in report["runs"])
+    text = json.dumps(report, indent=1)
+    print(text)
+    if arguments.json is not None:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    return int(any(report[name] for name in WRONG))
 
 
 if __name__ == "__main__":

@@ -3,60 +3,84 @@
 The calls of ``os`` that change files pass through to the real file system and are noted. crash()
 then gives the contents of the folder as a disk may have kept them, had the power failed after any
 of the calls: what was synced is there; of what was not, each sector may be old or new, in any
-order, and in the worst case the last one that was being written is half and half. Names appear in
-the order in which they were given, those that were not synced perhaps not at all.
+order, and in the worst case the last one that was being written is half and half. The names of a
+folder appear in the order in which they were given, those that were not synced perhaps not at all;
+folders do not wait for each other.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    Id = tuple[int, int]  # of a file or a folder: device and inode
+    Place = tuple[Id, str]  # a name in a folder
+    Left = dict[str, bytes | None]  # path within the folder -> content; None is a folder
+
 SECTOR_BYTES = 512
+_NOBODY = (0, 0)
 
 
 class Event(NamedTuple):
-    """One call: of *kind* on the file with the number *inode*."""
+    """One call: of *kind* on the file *id*, or on a name in the folder *folder*."""
 
-    kind: str  # write, size, sync, name, unname, sync names, promise
-    inode: int = 0
-    offset: int = 0
+    kind: str  # write, length, sync, name, unname, sync names, promise
+    id: Id = _NOBODY
+    offset: int = 0  # of a length: the length
     data: bytes = b""
+    folder: Id = _NOBODY
     name: str = ""
     promise: object = None
 
 
 class SimulatedDisk:
-    """The calls of one program on the files of one folder, in order."""
+    """The calls of one program on the files of one folder and of those in it, in order."""
 
     def __init__(self, folder: Path) -> None:
-        """Take what is in the folder now for what is on the disk."""
-        self.folder = folder
+        """Take the files that are in the folder now for what is on the disk."""
+        self.folder = folder.resolve()
+        self.root = _id(os.stat(self.folder))
         self.events: list[Event] = []
-        self.files: dict[int, bytes] = {}
-        self.names: dict[str, int] = {}
-        for path in folder.iterdir():
-            self.names[path.name] = path.stat().st_ino
-            self.files[path.stat().st_ino] = path.read_bytes()
+        self.files: dict[Id, bytes] = {}
+        self.names: dict[Place, Id] = {}
+        self._folders = {self.root}
+        for path in self.folder.iterdir():
+            self.names[self.root, path.name] = _id(path.stat())
+            self.files[_id(path.stat())] = path.read_bytes()
+        self._names_now = dict(self.names)
+        self._held: dict[Id, int] = {}
 
     def promise(self, what: object) -> None:
         """Note what the program was promised by now."""
         self.events.append(Event("promise", promise=what))
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Note all calls during the block."""
+    def recording(self, *, has_unnamed_files: bool = True) -> Iterator[None]:
+        """Note all calls during the block.
+
+        Args:
+            has_unnamed_files: whether the disk has O_TMPFILE; not all file systems do.
+
+        Raises:
+            OSError: EOPNOTSUPP, for what the disk has not.
+            RuntimeError: afterwards the folder is not what the calls make of it: something was
+                written past them.
+        """
         steps = {name: getattr(self, f"_{name}") for name in _RECORDED}
         real = {name: getattr(os, name) for name in steps}
 
         def noted(name: str) -> Callable[..., Any]:
             def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the call takes
+                if name == "open" and not has_unnamed_files and _is_unnamed(given[1]):
+                    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), given[0])
                 result = real[name](*given, **named)
                 steps[name](result, *given, **named)
                 return result
@@ -70,105 +94,248 @@ class SimulatedDisk:
         finally:
             for name, function in real.items():
                 setattr(os, name, function)
+            for fd in self._held.values():
+                os.close(fd)
+        self._compare()
 
     # -- what each call means ----------------------------------------------------------------------
 
     def _pwrite(self, done: int, fd: int, data: Any, offset: int) -> None:  # noqa: ANN401
-        written = bytes(memoryview(data).cast("B")[:done])
-        self.events.append(Event("write", _inode(fd), offset, written))
+        self._write(fd, bytes(memoryview(data).cast("B")[:done]), offset)
 
     def _pwritev(self, done: int, fd: int, buffers: Any, offset: int) -> None:  # noqa: ANN401
         whole = b"".join(bytes(memoryview(each).cast("B")) for each in buffers)
-        self.events.append(Event("write", _inode(fd), offset, whole[:done]))
+        self._write(fd, whole[:done], offset)
 
-    def _posix_fallocate(self, _none: None, fd: int, offset: int, num_bytes: int) -> None:
-        self.events.append(Event("size", _inode(fd), offset + num_bytes))
+    def _write(self, fd: int, data: bytes, offset: int) -> None:
+        if self._is_here(file := _id(os.fstat(fd))):
+            self.events.append(Event("write", file, offset, data))
+
+    def _posix_fallocate(self, _none: None, fd: int, _offset: int, _num_bytes: int) -> None:
+        self._ftruncate(None, fd, os.fstat(fd).st_size)
+
+    def _ftruncate(self, _none: None, fd: int, length: int) -> None:
+        if self._is_here(file := _id(os.fstat(fd))):
+            self.events.append(Event("length", file, length))
 
     def _fsync(self, _none: None, fd: int) -> None:
-        is_folder = _inode(fd) == self.folder.stat().st_ino
-        self.events.append(Event("sync names" if is_folder else "sync", _inode(fd)))
+        what = _id(os.fstat(fd))
+        if what in self._folders:
+            self._compare()
+            self.events.append(Event("sync names", folder=what))
+        elif self._is_here(what):
+            self.events.append(Event("sync", what))
 
     _fdatasync = _fsync
 
-    def _open(self, fd: int, path: Any, flags: int, *_mode: int, **_named: object) -> None:  # noqa: ANN401
-        if flags & os.O_CREAT and flags & os.O_TMPFILE != os.O_TMPFILE:
-            self.events.append(Event("name", _inode(fd), name=os.path.basename(path)))
+    def _open(
+        self,
+        fd: int,
+        path: Any,  # noqa: ANN401 - as os.open
+        flags: int,
+        *_mode: int,
+        dir_fd: int | None = None,
+    ) -> None:
+        if _is_unnamed(flags):
+            if _id(os.stat(path, dir_fd=dir_fd)) in self._folders:
+                self._hold(fd)
+        elif flags & os.O_CREAT and (place := self._place(path, dir_fd)) is not None:
+            if place not in self._names_now:
+                self._name(place, self._hold(fd))
+            elif flags & os.O_TRUNC:
+                self._ftruncate(None, fd, 0)
 
-    def _link(self, _none: None, source: str, target: str, **_named: object) -> None:
-        inode = os.stat(self.folder / os.path.basename(target)).st_ino
-        self.events.append(Event("name", inode, name=os.path.basename(target)))
-        del source
+    def _mkdir(self, _none: None, path: str, _mode: int = 0) -> None:
+        if (place := self._place(path, None)) is not None:
+            fd = os.open(path, os.O_PATH)
+            self._name(place, self._hold(fd))
+            self._folders.add(_id(os.fstat(fd)))
+            os.close(fd)
 
-    def _replace(self, _none: None, source: str, target: str, **_named: object) -> None:
-        self._link(None, source, target)
-        self.events.append(Event("unname", name=os.path.basename(source)))
+    def _link(
+        self, _none: None, _source: str, target: str, *, dst_dir_fd: int | None = None, **_: object
+    ) -> None:
+        if (place := self._place(target, dst_dir_fd)) is not None:
+            self._name(place, _id(os.stat(target, dir_fd=dst_dir_fd, follow_symlinks=False)))
 
-    def _unlink(self, _none: None, name: str, **_named: object) -> None:
-        self.events.append(Event("unname", name=os.path.basename(name)))
+    def _replace(
+        self,
+        _none: None,
+        source: str,
+        target: str,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+    ) -> None:
+        self._link(None, source, target, dst_dir_fd=dst_dir_fd)
+        try:  # two names of one file: then both stay
+            os.stat(source, dir_fd=src_dir_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            self._unlink(None, source, dir_fd=src_dir_fd)
+
+    def _unlink(self, _none: None, path: str, *, dir_fd: int | None = None) -> None:
+        place = self._place(path, dir_fd)
+        if place is not None and self._names_now.pop(place, None):
+            self.events.append(Event("unname", folder=place[0], name=place[1]))
+
+    def _rmdir(self, _none: None, path: str) -> None:
+        self._unlink(None, path)
+
+    def _name(self, place: Place, what: Id) -> None:
+        self._names_now[place] = what
+        self.events.append(Event("name", what, folder=place[0], name=place[1]))
+
+    def _place(self, path: Any, dir_fd: int | None) -> Place | None:  # noqa: ANN401
+        """Return the folder and the name; None if that is no folder of this disk."""
+        head, name = os.path.split(os.fsdecode(path))
+        folder = _id(os.stat(head or ".", dir_fd=dir_fd))
+        return (folder, name) if folder in self._folders else None
+
+    def _is_here(self, file: Id) -> bool:
+        return file in self._held or file in self.files
+
+    def _hold(self, fd: int) -> Id:
+        """Keep the number of a file from being given to another one."""
+        held = os.open(f"/proc/self/fd/{fd}", os.O_PATH)
+        found = _id(os.fstat(held))
+        self._held[found] = held
+        return found
 
     # -- what is left ------------------------------------------------------------------------------
 
-    def crash(self, num_events: int, rng: random.Random, *, torn: bool) -> dict[str, bytes]:
-        """Return the files of the folder, by name, after power loss behind that many calls.
+    def crash(self, num_events: int, rng: random.Random, *, torn: bool) -> Left:
+        """Return the files of the folder, by path, after power loss behind that many calls.
 
         Args:
             num_events: calls that were made.
             rng: decides what of the unsynced is there: nothing, all, or any part of it.
             torn: the last sector that was written may be half written.
         """
-        files = {inode: bytearray(content) for inode, content in self.files.items()}
-        names, waiting_names = dict(self.names), []
-        waiting: dict[int, list[Event]] = {}
-        for event in self.events[:num_events]:
-            if event.kind in {"write", "size"}:
-                waiting.setdefault(event.inode, []).append(event)
-            elif event.kind == "sync":
-                for each in waiting.pop(event.inode, []):
-                    _apply(files.setdefault(event.inode, bytearray()), each)
+        events = self.events[:num_events]
+        names, waiting_names = dict(self.names), dict[Any, list[Event]]()
+        for event in events:
+            if event.kind in {"name", "unname"}:
+                waiting_names.setdefault(event.folder, []).append(event)
             elif event.kind == "sync names":
-                _rename(names, waiting_names)
-                waiting_names = []
-            elif event.kind in {"name", "unname"}:
-                waiting_names.append(event)
+                _rename(names, waiting_names.pop(event.folder, []))
+        for unsynced in waiting_names.values():
+            _rename(names, unsynced[: rng.randint(0, len(unsynced))])
         share = rng.choice((0.0, 1.0, rng.random()))
-        for inode, events in waiting.items():
-            content = files.setdefault(inode, bytearray())
-            for event in events:
+        files: dict[Id, bytearray] = {}
+        for file in sorted(set(names.values())):
+            content = files[file] = bytearray(self.files.get(file, b""))
+            unsynced = _write_synced(content, [event for event in events if event.id == file])
+            for event in unsynced:
                 _apply_some(content, event, rng, share)
-            if torn:
-                _tear(content, events[-1], rng)
-        _rename(names, waiting_names[: rng.randint(0, len(waiting_names))])
-        return {name: bytes(files.get(inode, b"")) for name, inode in names.items()}
+            if torn and unsynced:
+                _tear(content, unsynced[-1], rng)
+        return self._tree(names, files)
+
+    def put(self, left: Left) -> None:
+        """Make the folder, which is no longer recorded, hold what is *left*."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for name, content in left.items():
+            if content is None:
+                (self.folder / name).mkdir()
+            else:
+                (self.folder / name).write_bytes(content)
+
+    def _compare(self) -> None:
+        found, noted = self._read(self.folder), self._kept(self.events)
+        paths = found.keys() | noted.keys()
+        differ = [path for path in paths if found.get(path, "no") != noted.get(path, "no")]
+        if differ:
+            raise RuntimeError(f"written past the recorder: {sorted(differ)}")
+
+    def _kept(self, events: list[Event]) -> Left:
+        """Return what a disk has that did not lose power."""
+        names = dict(self.names)
+        _rename(names, [event for event in events if event.kind in {"name", "unname"}])
+        files = {file: bytearray(self.files.get(file, b"")) for file in names.values()}
+        for event in events:
+            if event.id in files:
+                _apply(files[event.id], event)
+        return self._tree(names, files)
+
+    def _tree(self, names: dict[Place, Id], files: dict[Id, bytearray]) -> Left:
+        """Return what can be reached, folders before what is in them."""
+        left: Left = {}
+        waiting = [("", self.root)]
+        while waiting:
+            above, folder = waiting.pop()
+            for (where, name), what in names.items():
+                if where == folder and what in self._folders:
+                    left[above + name] = None
+                    waiting.append((f"{above}{name}/", what))
+                elif where == folder:
+                    left[above + name] = bytes(files[what])
+        return left
+
+    def _read(self, path: Path, above: str = "") -> Left:
+        """Return what there is."""
+        left: Left = {}
+        for each in path.iterdir():
+            if each.is_dir():
+                left[above + each.name] = None
+                left |= self._read(each, f"{above}{each.name}/")
+            else:
+                left[above + each.name] = each.read_bytes()
+        return left
 
 
 _RECORDED = (
-    *("open", "pwrite", "pwritev", "posix_fallocate", "fsync", "fdatasync"),
-    *("link", "replace", "unlink"),
+    *("open", "pwrite", "pwritev", "posix_fallocate", "ftruncate", "fsync", "fdatasync"),
+    *("link", "replace", "unlink", "mkdir", "rmdir"),
 )
 
 
-def _inode(fd: int) -> int:
-    return os.fstat(fd).st_ino
+def _is_unnamed(flags: int) -> bool:
+    return flags & os.O_TMPFILE == os.O_TMPFILE
 
 
-def _rename(names: dict[str, int], events: list[Event]) -> None:
+def _id(found: os.stat_result) -> Id:
+    return found.st_dev, found.st_ino
+
+
+def _rename(names: dict[Place, Id], events: Iterable[Event]) -> None:
     for event in events:
         if event.kind == "name":
-            names[event.name] = event.inode
+            names[event.folder, event.name] = event.id
         else:
-            names.pop(event.name, None)
+            names.pop((event.folder, event.name), None)
+
+
+def _write_synced(content: bytearray, events: list[Event]) -> list[Event]:
+    """Apply what was synced; return what was not."""
+    waiting: list[Event] = []
+    for event in events:
+        if event.kind in {"write", "length"}:
+            waiting.append(event)
+        elif event.kind == "sync":
+            for each in waiting:
+                _apply(content, each)
+            waiting = []
+    return waiting
 
 
 def _apply(content: bytearray, event: Event) -> None:
-    end = event.offset + len(event.data)
-    content.extend(bytes(max(0, end - len(content))))
-    content[event.offset : end] = event.data
+    if event.kind == "length":
+        del content[event.offset :]
+        content.extend(bytes(event.offset - len(content)))
+    elif event.kind == "write":
+        end = event.offset + len(event.data)
+        content.extend(bytes(max(0, end - len(content))))
+        content[event.offset : end] = event.data
 
 
 def _apply_some(content: bytearray, event: Event, rng: random.Random, share: float) -> None:
     """Write each sector with the chance *share*."""
     end = event.offset + len(event.data)
-    if event.kind == "size":
+    if event.kind == "length":
         if rng.random() < share:
             _apply(content, event)
         return
@@ -181,7 +348,7 @@ def _apply_some(content: bytearray, event: Event, rng: random.Random, share: flo
 
 def _tear(content: bytearray, event: Event, rng: random.Random) -> None:
     """Leave the beginning of one sector of the write, and what was there before behind it."""
-    if event.kind == "size":
+    if event.kind == "length" or not event.data:
         return
     at = rng.randrange(len(event.data))
     sector_end = (event.offset + at) // SECTOR_BYTES * SECTOR_BYTES

@@ -32,6 +32,7 @@ COMMANDS = {
     "merge": "unite filter files with equal parameters",
     "audit": "measure the false-positive rate with keys that are no members",
     "publish": "make a finished file the next generation under a path",
+    "store": "keep named filters and their generations in a folder",
     "digest": "print the SHA-256 of filter files, to pin them",
     "demo": "build and check a generated list, and say what happened",
 }

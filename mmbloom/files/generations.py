@@ -63,6 +63,11 @@ class Generations:
         """Wait for others that change the folder, and keep them out during the block."""
         return folder_locked(self._folder)
 
+    @property
+    def draft_name(self) -> str:
+        """The name for a file whose number is not chosen yet: no generation has it."""
+        return self.file_name(0)
+
     def file_name(self, number: int) -> str:
         """Return the name of the file of a generation."""
         return f".{self._target}.{number}"
@@ -119,11 +124,27 @@ class Generations:
             os.unlink(self.path_of(number))
 
     def remove(self) -> None:
-        """Remove the name, and then all generations."""
-        with writers_kept_out(self.path):
-            os.unlink(self.path)
-        for number in self.numbers():
-            self.discard(number)
+        """Remove all generations, and last the name, in a way that survives power loss.
+
+        Who is killed in between leaves a name that leads to its current generation, and can be
+        removed once more.
+
+        Raises:
+            LockHeldError: a writer has the current file open; nothing was removed.
+            FileNotFoundError: there is no such name.
+        """
+        folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with writers_kept_out(self.path):
+                # What killed publishers have left would keep its space.
+                for name in (self._target, self.draft_name):
+                    remove_stale(folder_fd, name)
+                for number in self.numbers():
+                    self.discard(number)
+                os.unlink(self.path)
+            sync_folder(folder_fd)
+        finally:
+            os.close(folder_fd)
 
 
 def _is_name(name: str) -> bool:

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 from mmbloom.closing import Closing
 from mmbloom.errors import LockHeldError
 from mmbloom.files.locks import try_flock
+from mmbloom.files.publish import sync_folder
+from mmbloom.files.space import raise_disk_error, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OWNER_ONLY = 0o700
+_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_OWNER_ONLY = 0o600
 _UNFINISHED = ".tmp"
 
 
@@ -39,6 +43,9 @@ class Journal(Closing):
         while self._fd < 0:
             with suppress(FileExistsError):
                 os.mkdir(path, _OWNER_ONLY)
+            # Else a power loss may take the folder with all that is synced in it. Also for a folder
+            # that was there: its maker may have been killed before this.
+            _sync_folder_of(path)
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             if not try_flock(fd):
                 os.close(fd)
@@ -53,17 +60,22 @@ class Journal(Closing):
         return os.path.join(self.path, name)
 
     def save(self, name: str, data: bytes) -> None:
-        """Replace the file *name*, in one step. Raises: OSError, the old one is still there."""
+        """Replace the file *name*, in one step.
+
+        Raises:
+            NoSpaceError, OSError: the old one is still there.
+        """
         temporary = self.file(name + _UNFINISHED)
+        fd = os.open(temporary, _FILE_FLAGS, _FILE_OWNER_ONLY)
         try:
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.file(name))
-        except OSError as exc:
-            exc.filename = exc.filename or temporary
-            raise
+            write_all(fd, temporary, 0, data)
+            try:
+                os.fsync(fd)
+            except OSError as exc:  # network file systems notice a full disk here
+                raise_disk_error(exc, fd, temporary, len(data))
+        finally:
+            os.close(fd)
+        os.replace(temporary, self.file(name))
         os.fsync(self._fd)
 
     def load(self, name: str) -> bytes | None:
@@ -93,6 +105,15 @@ class Journal(Closing):
     def close(self) -> None:
         """Let go of the folder."""
         os.close(self._fd)
+
+
+def _sync_folder_of(path: str) -> None:
+    """Put the name of *path* on disk."""
+    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_folder(fd)
+    finally:
+        os.close(fd)
 
 
 def _is_at(fd: int, path: str) -> bool:

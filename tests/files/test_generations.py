@@ -90,6 +90,47 @@ def test_making_the_current_one_current_again_leaves_nothing_behind(tmp_path: Pa
     assert all_names(tmp_path) == [".a.mmb.1", "a.mmb"]
 
 
+def test_a_removal_ends_with_the_name_and_is_on_disk_when_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed before leaves a name that can be removed once more, and no hidden files."""
+    files = Generations(str(tmp_path), "a")
+    for number in (1, 2):
+        (tmp_path / f".a.mmb.{number}").write_bytes(b"1")
+    files.make_current(2)
+    steps: list[str] = []
+    unlink, fsync = os.unlink, os.fsync
+
+    def note_unlink(path: str) -> None:
+        steps.append(os.path.basename(path))
+        unlink(path)
+
+    def note_fsync(fd: int) -> None:
+        steps.append("sync of " + os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "unlink", note_unlink)
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    files.remove()
+
+    assert steps == [".a.mmb.1", ".a.mmb.2", "a.mmb", f"sync of {tmp_path}"]
+    assert all_names(tmp_path) == []
+
+
+def test_what_killed_publishers_have_left_goes_with_the_name(tmp_path: Path) -> None:
+    """It may be as large as the filter, or a link to one; a name that is longer keeps its own."""
+    files = Generations(str(tmp_path), "a")
+    (tmp_path / ".a.mmb.1").write_bytes(b"1")
+    files.make_current(1)
+    pid, rest = 1 << 22, f"{'0' * 16}.tmp"  # more than any PID
+    left = [f".a.mmb.{pid}.{rest}", f"..a.mmb.0.{pid}.{rest}", f".ab.mmb.{pid}.{rest}"]
+    for name in left:
+        (tmp_path / name).touch()
+    files.remove()
+
+    assert all_names(tmp_path) == left[2:]
+
+
 def test_a_file_that_somebody_writes_is_not_replaced(make_file: MakeFile) -> None:
     """What it adds afterwards would be lost."""
     path = make_file()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Never
 import pytest
 from file_steps import names_in
 
-from mmbloom.errors import LockHeldError
+from mmbloom.errors import LockHeldError, NoSpaceError
 from mmbloom.files import journal as journal_module
 from mmbloom.files.journal import Journal
 
@@ -34,6 +34,25 @@ def test_what_is_saved_is_there_for_the_next(tmp_path: Path, path: str) -> None:
 
     assert names_in(tmp_path / ".a.resume") == ["state"]
     assert os.stat(path).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_folder_itself_is_on_disk_before_anything_is_in_it(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """Else a power loss takes it with all that was synced; who made it may have been killed."""
+    if is_there:
+        os.mkdir(path)
+    real, synced = os.fsync, []
+
+    def note(fd: int) -> None:
+        synced.append((os.readlink(f"/proc/self/fd/{fd}"), os.path.isdir(path)))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with Journal(path):
+        pass
+    assert synced == [(str(tmp_path), True)]
 
 
 def test_removing_takes_what_is_named_and_the_folder(tmp_path: Path, path: str) -> None:
@@ -66,7 +85,7 @@ def test_a_write_that_fails_keeps_what_was_there(
     with Journal(path) as journal:
         journal.save("state", b"one")
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space") as caught:
+        with pytest.raises(NoSpaceError) as caught:
             journal.save("state", b"two")
         assert path in str(caught.value.filename)
         assert journal.load("state") == b"one"
