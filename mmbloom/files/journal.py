@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from mmbloom.errors import LockHeldError
-from mmbloom.files.locks import try_flock
+from mmbloom.files.locks import try_flock, unlock_and_close
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Journal:
             LockHeldError: another process is at work in it. OSError: it cannot be made.
         """
         self.path = path
-        self._fd = -1
+        self._fd, self._pid = -1, os.getpid()
         while self._fd < 0:
             with suppress(FileExistsError):
                 os.mkdir(path, _OWNER_ONLY)
@@ -101,7 +101,7 @@ class Journal:
         traceback: TracebackType | None,
     ) -> None:
         """Let go of the folder."""
-        os.close(self._fd)
+        unlock_and_close(self._fd, self._pid)
 
 
 def _is_at(fd: int, path: str) -> bool:

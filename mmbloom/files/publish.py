@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self
 
 from mmbloom.errors import ParameterError
-from mmbloom.files.locks import writers_kept_out
+from mmbloom.files.locks import unlock_and_close, writers_kept_out
 from mmbloom.files.paths import FilePath, path_text
 from mmbloom.files.space import raise_disk_error, reserve, write_all
 from mmbloom.files.temporary import (
@@ -192,9 +192,10 @@ class NewFile:
         if temporary.name and os.getpid() == self._pid:
             with suppress(FileNotFoundError):
                 os.unlink(temporary.name, dir_fd=folder_fd)
-        for fd in (temporary.fd, folder_fd):
-            if fd >= 0:
-                os.close(fd)
+        if temporary.fd >= 0:
+            unlock_and_close(temporary.fd, self._pid)
+        if folder_fd >= 0:
+            os.close(folder_fd)
 
 
 def sync_folder(folder_fd: int) -> None:
