@@ -15,8 +15,14 @@ from mmbloom.files.generations import Generations, check_name, names_in
 from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.reading import Reading
+from mmbloom.filters.following import check_follow
 from mmbloom.filters.opening import open_reading
-from mmbloom.filters.publishing import open_finished, write_copy, write_generation
+from mmbloom.filters.publishing import (
+    open_finished,
+    refuse_foreign,
+    write_copy,
+    write_generation,
+)
 from mmbloom.filters.sealing import next_generation
 
 if TYPE_CHECKING:
@@ -70,6 +76,7 @@ class Store:
         if self._keep < 0:
             raise ParameterError("keep", "0 or more", keep)
         self._reading = Reading(mode=mode, follow_links=False).checked()
+        check_follow(follow, self._reading)
         self._follow = follow
         names_in(self.folder)
 
@@ -108,11 +115,13 @@ class Store:
             before under this name.
 
         Raises:
-            As ``mmbloom.publish``. The current generation is then still the old one.
+            As ``mmbloom.publish``; FormatError also for a symbolic link that has the name. The
+            current generation is then still the old one.
 
         Cost: one read and one write of the file.
         """
         files = self._generations(name)
+        refuse_foreign(files.path, follow_links=False)  # better now than after the copy
         draft = files.path_of(0)  # the number is chosen when all else is done
         with (
             open_finished(new) as finished,
@@ -120,6 +129,7 @@ class Store:
         ):
             write_copy(finished, copy, progress)
             with files.locked():
+                refuse_foreign(files.path, follow_links=False)
                 previous = self._number_current(files)
                 number = max([previous, *files.numbers()]) + 1
                 write_generation(finished, copy, number)
@@ -141,11 +151,9 @@ class Store:
         Raises:
             NotInStoreError: there is no filter of this name.
         """
-        files = self._existing(name)
-        current = files.current()
-        if current is None:  # put there by other means: its own number, nothing to go back to
-            return [next_generation(files.path) - 1]
-        return [number for number in files.numbers() if number <= current]
+        files = self._generations(name)
+        with files.locked():  # else one that is listed could go before it is looked at
+            return self._to_be_had(files, name)
 
     def roll_back(self, name: str) -> int:
         """Make the generation before the current one current again; return its number.
@@ -157,9 +165,9 @@ class Store:
             NotInStoreError: no filter of this name, or no older generation.
             FormatError: the older file cannot be trusted; nothing was changed.
         """
-        files = self._existing(name)
+        files = self._generations(name)
         with files.locked():
-            older = self.generations(name)[:-1]
+            older = self._to_be_had(files, name)[:-1]
             if not older:
                 raise NotInStoreError(self.folder, name, "older generation of a filter")
             self._check(files.path_of(older[-1]))
@@ -172,12 +180,11 @@ class Store:
         Raises:
             NotInStoreError: there is no filter of this name.
         """
-        files = self._existing(name)
+        files = self._generations(name)
         with files.locked():
-            try:
-                files.remove()
-            except FileNotFoundError as exc:
-                raise self._no_filter(name) from exc
+            if name not in self:
+                raise self._no_filter(name)
+            files.remove()
 
     def __repr__(self) -> str:
         """Tell which folder it is."""
@@ -186,11 +193,14 @@ class Store:
     def _generations(self, name: str) -> Generations:
         return Generations(self.folder, check_name(name))
 
-    def _existing(self, name: str) -> Generations:
-        files = self._generations(name)
+    def _to_be_had(self, files: Generations, name: str) -> list[int]:
+        """Return what generations() does. The folder is locked."""
         if name not in self:
             raise self._no_filter(name)
-        return files
+        current = files.current()
+        if current is None:  # put there by other means: its own number, nothing to go back to
+            return [next_generation(files.path) - 1]
+        return [number for number in files.numbers() if number <= current]
 
     def _no_filter(self, name: str) -> NotInStoreError:
         return NotInStoreError(self.folder, name, "filter")
@@ -204,6 +214,8 @@ class Store:
         if current is None:
             current = next_generation(files.path) - 1
             if current > 0:
+                # Its own number may be that of a generation that was withdrawn.
+                current = max([current, *(number + 1 for number in files.numbers())])
                 files.number_current(current)
         return current
 

@@ -286,9 +286,9 @@ def stamp_at(path: FilePath) -> Stamp:
     return _stamp_of(os.stat(path_text(path)))
 
 
-def is_filter(path: FilePath) -> bool:
+def is_filter(path: FilePath, *, follow_links: bool = True) -> bool:
     """Tell whether the file at *path* starts as a filter file does, sound or not."""
-    fd, _ = open_regular(path_text(path), os.O_RDONLY)
+    fd, _ = open_regular(path_text(path), os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW))
     try:
         return os.pread(fd, len(MAGIC), 0) == MAGIC
     finally:

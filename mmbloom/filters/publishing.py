@@ -119,10 +119,10 @@ def write_generation(finished: UnmappedFile, copy: NewFile, generation: int) -> 
     copy.write(0, page)
 
 
-def refuse_foreign(path: str) -> None:
+def refuse_foreign(path: str, *, follow_links: bool = True) -> None:
     """Raise FormatError if there is a file at *path* that never was a filter."""
     try:
-        found = is_filter(path)
+        found = is_filter(path, follow_links=follow_links)
     except FileNotFoundError:
         return
     if not found:
