@@ -15,6 +15,7 @@ from mmbloom.files.generations import Generations, check_name, names_in
 from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.files.reading import Reading
+from mmbloom.filters.following import check_follow
 from mmbloom.filters.opening import open_reading
 from mmbloom.filters.publishing import (
     open_finished,
@@ -75,6 +76,7 @@ class Store:
         if self._keep < 0:
             raise ParameterError("keep", "0 or more", keep)
         self._reading = Reading(mode=mode, follow_links=False).checked()
+        check_follow(follow, self._reading)
         self._follow = follow
         names_in(self.folder)
 
@@ -113,16 +115,15 @@ class Store:
             before under this name.
 
         Raises:
-            As ``mmbloom.publish``; FormatError also if there is a symbolic link under the name. The
+            As ``mmbloom.publish``; FormatError also for a symbolic link that has the name. The
             current generation is then still the old one.
 
         Cost: one read and one write of the file.
         """
         files = self._generations(name)
-        refuse_foreign(files.path, follow_links=False)
-        draft = os.path.join(
-            self.folder, files.draft_name
-        )  # the number is chosen when all else is done
+        refuse_foreign(files.path, follow_links=False)  # better now than after the copy
+        # The number is chosen when all else is done.
+        draft = os.path.join(self.folder, files.draft_name)
         with (
             open_finished(new) as finished,
             NewFile(draft, finished.header.file_bytes) as copy,
@@ -154,7 +155,10 @@ class Store:
             NotInStoreError: there is no filter of this name.
             ParameterError: no name of a filter.
         """
-        return self._existing(name).path
+        files = self._generations(name)
+        if name not in self:
+            raise self._no_filter(name)
+        return files.path
 
     def generations(self, name: str) -> list[int]:
         """Return the numbers of the generations of *name* that can be had, the current one last.
@@ -162,11 +166,9 @@ class Store:
         Raises:
             NotInStoreError: there is no filter of this name.
         """
-        files = self._existing(name)
-        current = files.current()
-        if current is None:  # put there by other means: its own number, nothing to go back to
-            return [next_generation(files.path) - 1]
-        return [number for number in files.numbers() if number <= current]
+        files = self._generations(name)
+        with files.locked():  # else one that is listed could go before it is looked at
+            return self._to_be_had(files, name)
 
     def roll_back(self, name: str) -> int:
         """Make the generation before the current one current again; return its number.
@@ -178,9 +180,9 @@ class Store:
             NotInStoreError: no filter of this name, or no older generation.
             FormatError: the older file cannot be trusted; nothing was changed.
         """
-        files = self._existing(name)
+        files = self._generations(name)
         with files.locked():
-            older = self.generations(name)[:-1]
+            older = self._to_be_had(files, name)[:-1]
             if not older:
                 raise NotInStoreError(self.folder, name, "older generation of a filter")
             self._check(files.path_of(older[-1]))
@@ -194,12 +196,11 @@ class Store:
             NotInStoreError: there is no filter of this name.
             LockHeldError: a writer has the current file open; nothing was removed.
         """
-        files = self._existing(name)
+        files = self._generations(name)
         with files.locked():
-            try:
-                files.remove()
-            except FileNotFoundError as exc:
-                raise self._no_filter(name) from exc
+            if name not in self:
+                raise self._no_filter(name)
+            files.remove()
 
     def __repr__(self) -> str:
         """Tell which folder it is."""
@@ -208,11 +209,14 @@ class Store:
     def _generations(self, name: str) -> Generations:
         return Generations(self.folder, check_name(name))
 
-    def _existing(self, name: str) -> Generations:
-        files = self._generations(name)
+    def _to_be_had(self, files: Generations, name: str) -> list[int]:
+        """Return what generations() does. The folder is locked."""
         if name not in self:
             raise self._no_filter(name)
-        return files
+        current = files.current()
+        if current is None:  # put there by other means: its own number, nothing to go back to
+            return [next_generation(files.path) - 1]
+        return [number for number in files.numbers() if number <= current]
 
     def _no_filter(self, name: str) -> NotInStoreError:
         return NotInStoreError(self.folder, name, "filter")
@@ -226,6 +230,8 @@ class Store:
         if current is None:
             current = next_generation(files.path) - 1
             if current > 0:
+                # Its own number may be that of a generation that was withdrawn.
+                current = max([current, *(number + 1 for number in files.numbers())])
                 files.number_current(current)
         return current
 

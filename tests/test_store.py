@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from mmbloom import (
     ParameterTypeError,
     Store,
 )
+from mmbloom.files.generations import Generations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +210,75 @@ def test_a_link_that_takes_the_place_of_a_followed_file_is_not_followed(
         assert "only 1" in found
 
 
+def test_nothing_but_a_filter_is_published_over(folder: Path, new: Callable[[int], Path]) -> None:
+    """A file of another kind, a folder, a symbolic link: all stay, and nothing is left."""
+    (folder / "text.mmb").write_bytes(b"precious")
+    (folder / "folder.mmb").mkdir()
+    (folder / "link.mmb").symlink_to(new(2))
+    before = sorted(os.listdir(folder))
+
+    for name, error in [
+        ("text", FormatError),
+        ("folder", IsADirectoryError),
+        ("link", FormatError),
+    ]:
+        with pytest.raises(error, match=name):
+            Store(folder).publish(name, new(1))
+
+    assert sorted(os.listdir(folder)) == before
+    assert (folder / "text.mmb").read_bytes() == b"precious"
+    assert (folder / "link.mmb").is_symlink()
+
+
+@pytest.mark.parametrize("replace", ["publish", "build"])
+def test_a_file_put_there_by_other_means_is_kept_whatever_its_number(
+    folder: Path, new: Callable[[int], Path], replace: str
+) -> None:
+    """Also where a generation that was withdrawn has the number that is in its header."""
+    store = Store(folder, keep=5)
+    for number in (1, 2, 3):
+        store.publish("breach", new(number))
+    store.roll_back("breach")
+    if replace == "publish":
+        assert mmbloom.publish(new(4), folder / "breach.mmb") == 3
+    else:
+        (folder / "breach.mmb").unlink()
+        (folder / "breach.mmb").write_bytes(new(4).read_bytes())
+
+    store.publish("breach", new(5))
+    store.roll_back("breach")
+    assert only_in(store) == [4]
+
+
+def test_generations_are_told_while_others_publish(
+    folder: Path, new: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks takes turns with them: nothing goes between listing and looking."""
+    store = Store(folder, keep=0)
+    store.publish("breach", new(1))
+    real, others = Generations.numbers, list[Thread]()
+
+    def meanwhile(files: Generations) -> list[int]:
+        found = real(files)
+        if not others:
+            others.append(Thread(target=store.publish, args=("breach", new(2))))
+            others[0].start()
+            others[0].join(0.3)
+        return found
+
+    monkeypatch.setattr(Generations, "numbers", meanwhile)
+    assert store.generations("breach") == [1]
+    others[0].join()
+    assert store.generations("breach") == [2]
+
+
+@pytest.mark.parametrize("follow", [-1, float("nan"), "1", True])
+def test_how_to_follow_is_checked_at_the_door(folder: Path, follow: object) -> None:
+    """Not when the first filter is opened."""
+    with pytest.raises(ParameterError, match="follow"):
+        Store(folder, follow=follow)  # type: ignore[arg-type]
+
+
 def test_a_bad_file_is_not_published(folder: Path, new: Callable[[int], Path]) -> None:
     """The current generation stays, and nothing of the other."""
     store = Store(folder)
@@ -281,9 +352,11 @@ def test_a_file_that_came_by_other_means_is_kept_like_any_other(
     assert store.publish("breach", new(2)) == 2
     assert (store.roll_back("breach"), only_in(store)) == (1, [1])
 
-    mmbloom.publish(new(3), folder / "breach.mmb")
-    assert store.publish("breach", new(4)) == 3
+    # Number 2 was withdrawn, so this one is kept as 3, whatever its header says.
+    assert mmbloom.publish(new(3), folder / "breach.mmb") == 2
+    assert store.publish("breach", new(4)) == 4
     assert only_in(store) == [4]
+    assert (store.roll_back("breach"), only_in(store)) == (3, [3])
 
 
 KILL = """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmbloom.closing import Closing
 from mmbloom.errors import LockHeldError
-from mmbloom.files.locks import try_flock
+from mmbloom.files.locks import try_flock, unlock_and_close
 from mmbloom.files.publish import sync_folder
 from mmbloom.files.space import raise_disk_error, write_all
 
@@ -39,7 +39,7 @@ class Journal(Closing):
             LockHeldError: another process is at work in it. OSError: it cannot be made.
         """
         self.path = path
-        self._fd = -1
+        self._fd, self._pid = -1, os.getpid()
         while self._fd < 0:
             with suppress(FileExistsError):
                 os.mkdir(path, _OWNER_ONLY)
@@ -104,7 +104,7 @@ class Journal(Closing):
 
     def close(self) -> None:
         """Let go of the folder."""
-        os.close(self._fd)
+        unlock_and_close(self._fd, self._pid)
 
 
 def _sync_folder_of(path: str) -> None:

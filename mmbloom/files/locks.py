@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import LockHeldError
@@ -75,6 +75,20 @@ def try_flock(fd: int) -> bool:
     return True
 
 
+def unlock_and_close(fd: int, pid: int) -> None:
+    """Give the lock of try_flock() back, and close. *pid* is that of the process that took it.
+
+    Closing alone leaves the lock to the children that were forked meanwhile, by whatever thread,
+    for as long as they live. A child closes only: it would unlock its parent's.
+    """
+    try:
+        if os.getpid() == pid:
+            with suppress(OSError):  # where there are no such locks
+                fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
+
+
 @contextmanager
 def writers_kept_out(path: str) -> Iterator[None]:
     """Let no writer open the file at *path*, if there is one, during the block.
@@ -82,12 +96,12 @@ def writers_kept_out(path: str) -> Iterator[None]:
     Raises:
         LockHeldError: a writer has it open now.
     """
-    fd = _lock_in_place(path)
+    fd, pid = _lock_in_place(path), os.getpid()
     try:
         yield
     finally:
         if fd >= 0:
-            os.close(fd)
+            unlock_and_close(fd, pid)
 
 
 @contextmanager
@@ -96,7 +110,7 @@ def folder_locked(folder: str) -> Iterator[None]:
 
     By flock on the folder itself, which leaves no file. Where there is no such lock nobody waits.
     """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd, pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.getpid()
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -105,7 +119,7 @@ def folder_locked(folder: str) -> Iterator[None]:
                 raise
         yield
     finally:
-        os.close(fd)
+        unlock_and_close(fd, pid)
 
 
 def _lock_in_place(path: str) -> int:

@@ -28,7 +28,7 @@ def path_text(path: FilePath) -> str:
 
     Raises:
         ParameterTypeError: not a path type; an int, which could be a descriptor, is none.
-        ParameterError: a NUL character, which no file system can store.
+        ParameterError: a NUL character, or a surrogate that is no escape: no file can have it.
     """
     try:
         text = os.fsdecode(path)
@@ -36,6 +36,10 @@ def path_text(path: FilePath) -> str:
         raise ParameterTypeError("path", "a str, bytes or os.PathLike", path) from exc
     if "\0" in text:
         raise ParameterError("path", "a path without NUL characters", path)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as exc:
+        raise ParameterError("path", "a path without lone surrogates", path) from exc
     return text
 
 

@@ -12,8 +12,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self
 
-from mmbloom.errors import ParameterError
-from mmbloom.files.locks import writers_kept_out
+from mmbloom.errors import LockHeldError, ParameterError
+from mmbloom.files.locks import unlock_and_close, writers_kept_out
 from mmbloom.files.paths import FilePath, path_text
 from mmbloom.files.space import raise_disk_error, reserve, write_all
 from mmbloom.files.temporary import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 IfExists = Literal["raise", "replace"]
+Inode = tuple[int, int]  # device and number
 _EXISTS = (
     "exists, and is never replaced unasked: open it, choose another path, or, when building or "
     "saving, pass if_exists='replace'"
@@ -117,6 +118,11 @@ class NewFile:
             raise ParameterError("offset", rule, offset)
         write_all(self._temporary.fd, self.path, offset, *buffers)
 
+    def inode(self) -> Inode:
+        """Return which file this is, for withdraw()."""
+        found = os.fstat(self._temporary.fd)
+        return found.st_dev, found.st_ino
+
     def rename(self, name: str) -> None:
         """Choose another name in the same folder, before publish()."""
         self._name = name
@@ -192,9 +198,22 @@ class NewFile:
         if temporary.name and os.getpid() == self._pid:
             with suppress(FileNotFoundError):
                 os.unlink(temporary.name, dir_fd=folder_fd)
-        for fd in (temporary.fd, folder_fd):
-            if fd >= 0:
-                os.close(fd)
+        if temporary.fd >= 0:
+            unlock_and_close(temporary.fd, self._pid)
+        if folder_fd >= 0:
+            os.close(folder_fd)
+
+
+def withdraw(path: FilePath, inode: Inode) -> None:
+    """Remove the file at *path* that was published just now, as it could not be used.
+
+    Not if another file has the path by now, or somebody writes to it.
+    """
+    text = path_text(path)
+    with suppress(OSError, LockHeldError), writers_kept_out(text):
+        found = os.lstat(text)
+        if (found.st_dev, found.st_ino) == inode:
+            os.unlink(text)
 
 
 def sync_folder(folder_fd: int) -> None:

@@ -15,7 +15,7 @@ from mmbloom.engine import ChangingCore
 from mmbloom.errors import ReadOnlyError, VersionError
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.memory import map_memory
-from mmbloom.files.publish import NewFile
+from mmbloom.files.publish import NewFile, withdraw
 from mmbloom.files.reading import Reading
 from mmbloom.files.writable import WritableFile
 from mmbloom.filters.handle import open_same
@@ -67,7 +67,12 @@ class ChangingHandle(ReloadableHandle, ChangingCore):
         with NewFile(path, header.file_bytes) as new:
             new.write(0, header.pack(Status()))
             new.publish()
-        return cls.open_writable(path)
+            inode = new.inode()
+        try:
+            return cls.open_writable(path)
+        except BaseException:
+            withdraw(path, inode)  # whoever tries again must not find an empty filter there
+            raise
 
     @classmethod
     def _of_memory(cls, header: Header) -> Self:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmbloom.engine import popcount
 from mmbloom.errors import FormatError, ParameterError
 from mmbloom.files.mapped import is_filter, stamp_at
+from mmbloom.files.paths import path_text
 from mmbloom.files.publish import NewFile
 from mmbloom.filters.measure import set_counters
 from mmbloom.filters.opening import open_any
@@ -65,7 +66,7 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
     Cost: one read and one write of the file. ``build(..., if_exists="replace")`` and
     ``save(..., if_exists="replace")`` give the next generation too, without a second file.
     """
-    target = os.fsdecode(path)
+    target = path_text(path)
     refuse_foreign(target)
     with open_finished(new) as finished:
         if _leads_to(target, finished):

@@ -9,20 +9,28 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mmbloom.closing import Closing
 from mmbloom.engine import ObjectBatch, hash_batch, hash_key
-from mmbloom.errors import FormatError, IncompatibleError, ParameterError, ParameterTypeError
+from mmbloom.errors import (
+    ClosedError,
+    FormatError,
+    IncompatibleError,
+    ParameterError,
+    ParameterTypeError,
+)
 from mmbloom.files.manifest import beside, read_manifest, relative_names, write_manifest
+from mmbloom.files.paths import path_text
 from mmbloom.filters.handle import FilterHandle
 from mmbloom.filters.opening import open_any
 from mmbloom.format.fields import HASH, KEY_FORMS
 from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
 
@@ -60,6 +68,8 @@ class FilterStack(Closing):
         have one key form; else they may differ in everything.
     """
 
+    _is_closed = False
+
     def __init__(
         self,
         members: Iterable[FilterHandle | FilePath],
@@ -79,7 +89,8 @@ class FilterStack(Closing):
             IncompatibleError: the members differ in their key form.
             FormatError, OSError: a path, as mmbloom.open().
         """
-        if isinstance(members, str | bytes | os.PathLike):
+        is_one = isinstance(members, str | bytes | os.PathLike | FilterHandle | FilterStack)
+        if is_one or not isinstance(members, Iterable):
             hint = "a manifest is opened with FilterStack.open()"
             raise ParameterTypeError("members", "a list of filters or paths", members, hint)
         self._owned: list[FilterHandle] = []
@@ -110,7 +121,7 @@ class FilterStack(Closing):
             IncompatibleError: a member was built again since: its UUID is another.
             OSError, ParameterError: as FilterStack().
         """
-        entries = _entries_of(read_manifest(path), str(path))
+        entries = _entries_of(read_manifest(path), path_text(path))
         stack = cls((beside(path, entry["path"]) for entry in entries), minus=minus)
         for member, entry in zip(stack.members, entries, strict=True):
             if member.uuid != entry["uuid"]:
@@ -141,10 +152,12 @@ class FilterStack(Closing):
 
     def __contains__(self, key: object) -> bool:
         """Return False if *key* was definitely never added to a member, or is removed."""
+        self._check_open()
         return not self._is_removed(key) and any(key in member for member in self.members)
 
     def which(self, key: object) -> list[FilterHandle]:
         """Return the members that may have *key*, in their order; none of a removed key."""
+        self._check_open()
         if self._is_removed(key):
             return []
         return [member for member in self.members if key in member]
@@ -166,9 +179,12 @@ class FilterStack(Closing):
         """
         import numpy as np
 
+        self._check_open()
+        # All pieces are answered by the same files, whatever is published meanwhile.
+        members = [member._steady() for member in self.members]
         parts = [np.empty(0, np.bool_)]
         for piece in pieces_of(keys, nulls):
-            answers = [member.contains_many(_OnePiece(piece)) for member in self.members]
+            answers = [member.contains_many(_OnePiece(piece)) for member in members]
             found = np.logical_or.reduce(answers)
             if self._removed:
                 found &= ~self._removed_of(piece, len(found))
@@ -177,19 +193,30 @@ class FilterStack(Closing):
 
     def expected_fpr(self) -> float:
         """Return the chance that a key in none of the members is answered "maybe": 1 - Π(1 - p)."""
+        self._check_open()
         return -math.expm1(sum(math.log1p(-min(m.expected_fpr(), 1 - 1e-16)) for m in self.members))
 
     # -- the handle --------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close the members that were given as paths; may be called again."""
+        self._is_closed = True
         for member in self._owned:
             member.close()
+
+    def __enter__(self) -> Self:
+        """Return the stack; leaving the block closes it."""
+        self._check_open()
+        return self
 
     def __repr__(self) -> str:
         """Tell the members."""
         minus = f", minus {len(self._removed)} keys" if self._removed else ""
         return f"<FilterStack of {list(self.members)}{minus}>"
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the stack is closed: make another of the same members")
 
     # -- removed keys ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Never
 
 import filelock
@@ -18,12 +18,15 @@ from file_steps import held_now, in_child
 
 from mmbloom.errors import LockHeldError, ReadOnlyError
 from mmbloom.files import locks
+from mmbloom.files.journal import Journal
 from mmbloom.files.locks import try_flock
 from mmbloom.files.mapped import MappedFile
+from mmbloom.files.publish import NewFile
 from mmbloom.files.writable import WritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from file_steps import MakeFile
@@ -329,3 +332,67 @@ def test_a_file_that_is_replaced_before_it_is_locked_is_locked_anew(
     monkeypatch.setattr(locks, "try_flock", replace_first)
     with locks.writers_kept_out(str(path)), pytest.raises(LockHeldError):
         WritableFile.open(path)
+
+
+@contextmanager
+def idle_child() -> Iterator[None]:
+    """Fork a child that lives through the block and does nothing."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("hold", "locked"),
+    [
+        pytest.param(lambda path: locks.writers_kept_out(str(path)), "file", id="file"),
+        pytest.param(lambda path: locks.folder_locked(str(path.parent)), "folder", id="folder"),
+        pytest.param(lambda path: Journal(str(path.parent / "j")), "journal", id="journal"),
+    ],
+)
+def test_a_lock_that_was_given_back_is_free_although_a_forked_child_lives(
+    make_file: MakeFile, hold: Callable[[Path], AbstractContextManager[object]], locked: str
+) -> None:
+    """A child inherits the descriptor of every lock that another thread holds just then."""
+    path = make_file()
+    with ExitStack() as children:
+        with hold(path):
+            children.enter_context(idle_child())
+        name = {"file": path, "folder": path.parent, "journal": path.parent / "j"}[locked]
+        fd = os.open(name, os.O_RDONLY)
+        try:
+            assert try_flock(fd)
+        finally:
+            os.close(fd)
+
+
+def test_a_replaced_file_can_be_replaced_again_although_a_forked_child_lives(
+    make_file: MakeFile,
+) -> None:
+    """The new file is locked before it has its name: the child must not keep that lock."""
+    path = make_file()
+    with ExitStack() as children:
+        for _ in range(2):
+            with NewFile(path, path.stat().st_size, "replace") as new:
+                new.publish(lambda: children.enter_context(idle_child()))
+
+
+def test_a_child_that_leaves_the_block_does_not_unlock_its_parents_file(
+    make_file: MakeFile,
+) -> None:
+    """Its copy of the descriptor goes, the lock stays."""
+    path = make_file()
+    with locks.writers_kept_out(str(path)), ExitStack() as inner:
+        inner.enter_context(locks.folder_locked(str(path.parent)))
+        assert in_child(inner.close) == 0
+        fd = os.open(path.parent, os.O_RDONLY)
+        try:
+            assert not try_flock(fd)
+        finally:
+            os.close(fd)

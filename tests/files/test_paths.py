@@ -58,6 +58,13 @@ def test_a_nul_character_is_refused_before_it_cuts_the_path_short() -> None:
         path_text("a\0.mmb")
 
 
+def test_a_surrogate_that_stands_for_no_byte_is_refused() -> None:
+    """Python would raise a UnicodeEncodeError, from wherever the path is used first."""
+    with pytest.raises(ParameterError, match="lone surrogates"):
+        path_text("\ud800.mmb")
+    assert path_text(b"\xff.mmb") == "\udcff.mmb"
+
+
 @pytest.mark.parametrize("opener", [MappedFile.open, WritableFile.open])
 def test_a_missing_file_is_not_found(tmp_path: Path, opener: Callable[[Path], object]) -> None:
     """The operating system's own error, with the path."""

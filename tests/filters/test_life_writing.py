@@ -8,10 +8,17 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from filter_files import NEVER, Program, facts_of, keys, sealed_file, writable_file
 
 import mmbloom
-from mmbloom import BloomFilter, CapacityError, LockHeldError, VersionError
+from mmbloom import (
+    BloomFilter,
+    CapacityError,
+    CountingBloomFilter,
+    LockHeldError,
+    VersionError,
+)
 from mmbloom.files.writable import WritableFile
 from mmbloom.format.fields import HEADER, KEYS_EXACT
 from mmbloom.format.rules import page_checksum
@@ -170,3 +177,42 @@ def test_a_file_with_a_feature_of_a_newer_release_is_read_and_not_written(tmp_pa
     assert facts_of(path) == before
     with mmbloom.open(tmp_path / "b.mmb") as saved:
         assert saved._header.compatible_features == 0
+
+
+@pytest.mark.parametrize("kind", [BloomFilter, CountingBloomFilter])
+def test_a_file_that_could_not_be_opened_for_writing_is_not_left(
+    tmp_path: Path, kind: type[BloomFilter | CountingBloomFilter]
+) -> None:
+    """create() makes the file and its lock, or neither: it can be called again."""
+    path = tmp_path / "a.mmb"
+    lock = tmp_path / "a.mmb.lock"
+    lock.mkdir()
+    with pytest.raises(IsADirectoryError):
+        kind.create(path, capacity=10, fpr=0.01)
+    assert not path.exists()
+
+    lock.rmdir()
+    with FileLock(lock), pytest.raises(LockHeldError):
+        kind.create(path, capacity=10, fpr=0.01)
+    assert not path.exists()
+    kind.create(path, capacity=10, fpr=0.01).close()
+
+
+def test_a_new_file_that_another_writer_got_hold_of_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making it and locking it anybody may open it: what they add is theirs."""
+    path, others = tmp_path / "a.mmb", list[BloomFilter]()
+    real = BloomFilter.open_writable
+
+    def be_slower(where: Path) -> BloomFilter:
+        others.append(real(where))
+        return real(where)
+
+    monkeypatch.setattr(BloomFilter, "open_writable", be_slower)
+    with pytest.raises(LockHeldError):
+        BloomFilter.create(path, capacity=10, fpr=0.01)
+    others[0].add("key")
+    others[0].close()
+    with BloomFilter.open(path) as found:
+        assert "key" in found

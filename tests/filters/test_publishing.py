@@ -17,6 +17,7 @@ from mmbloom import (
     LockHeldError,
     NoSpaceError,
     ParameterError,
+    ParameterTypeError,
     TruncatedError,
 )
 from mmbloom.filters import publishing
@@ -228,3 +229,12 @@ def test_of_publishers_at_the_same_time_each_gets_a_number_of_its_own(tmp_path: 
         int(line) for file in tmp_path.glob("numbers-*") for line in file.read_text().split()
     ]
     assert sorted(numbers) == list(range(2, len(numbers) + 2))
+
+
+def test_where_to_publish_is_checked_at_the_door(tmp_path: Path) -> None:
+    """As every other path is."""
+    new = sealed_file(tmp_path / "new.mmb")
+    with pytest.raises(ParameterTypeError, match="path"):
+        mmbloom.publish(new, 3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="surrogates"):
+        mmbloom.publish(new, "\ud800")

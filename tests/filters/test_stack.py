@@ -19,10 +19,13 @@ from mmbloom.errors import (
     ParameterError,
     ParameterTypeError,
 )
+from mmbloom.keys.batches import pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from mmbloom.keys.pieces import Piece
 
 NEVER = 1e-9
 OLD = [f"old {i}" for i in range(300)]
@@ -199,6 +202,46 @@ def test_a_manifest_is_plain_json(paths: list[Path], tmp_path: Path) -> None:
     }
 
 
+# ---- one answer, one generation ------------------------------------------------------------------
+
+
+def test_a_batch_of_a_stack_is_answered_by_one_generation_of_each_member(tmp_path: Path) -> None:
+    """From its first piece to its last, though another is published between them."""
+    old, new, path = (tmp_path / name for name in ("old.mmb", "new.mmb", "list.mmb"))
+    mmbloom.build(old, OLD, fpr=NEVER).close()
+    mmbloom.build(new, NEW, fpr=NEVER).close()
+    mmbloom.publish(old, path)
+
+    class TwoPieces:
+        def __key_pieces__(self) -> Iterator[Piece]:
+            yield from pieces_of(OLD)
+            mmbloom.publish(new, path)
+            yield from pieces_of(OLD)
+
+    with mmbloom.open(path, follow=0) as followed, FilterStack([followed]) as stack:
+        assert stack.contains_many(TwoPieces()).all()
+        assert stack.contains_many(NEW).all()
+
+
+def test_a_closed_stack_says_so(paths: list[Path]) -> None:
+    """Also if some of its members were given open, and stay so."""
+    with mmbloom.open(paths[0]) as base:
+        stack = FilterStack([base, paths[1]])
+        stack.close()
+        stack.close()
+        uses = (
+            lambda: OLD[0] in stack,
+            lambda: stack.which(OLD[0]),
+            lambda: stack.contains_many([]),
+            stack.expected_fpr,
+            stack.__enter__,
+        )
+        for use in uses:
+            with pytest.raises(ClosedError, match="stack is closed"):
+                use()
+        assert OLD[0] in base
+
+
 # ---- removed keys, and what is refused -----------------------------------------------------------
 
 
@@ -244,8 +287,10 @@ def test_a_stack_that_cannot_be_made_leaves_nothing_open(paths: list[Path], tmp_
 
     with pytest.raises(ParameterError, match="at least one"):
         FilterStack([])
-    with pytest.raises(ParameterTypeError, match=r"FilterStack\.open"):
-        FilterStack(str(paths[0]))
+    with mmbloom.open(paths[0]) as base:
+        for members in (str(paths[0]), base, 3):
+            with pytest.raises(ParameterTypeError, match=r"FilterStack\.open"):
+                FilterStack(members)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         FilterStack([paths[0], tmp_path / "missing.mmb"])
     with pytest.raises(IncompatibleError, match="key_form"):
