@@ -1,7 +1,9 @@
-"""kinds: what fuse and counting filters take, beside a Bloom filter of layout line.
+"""kinds: what fuse and counting filters take, beside Bloom filters and beside peers.
 
-Fuse filters are built from keys in memory by the whole builder, hashing and sorting included, and
-written to a file; they are looked up in the page cache. Counting filters are in memory.
+Five tables' worth of questions: size, whole builds and look-ups of small lists, construction of a
+large one, a file of a gigabyte, counters. Each has a module of its own, but for the second: there
+fuse filters are built from keys in memory by the whole builder, hashing and sorting included, and
+written to a file; they are looked up in the page cache.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 import mmbloom
 
-from . import sample_keys
+from . import counters, fuse_building, fuse_large, fuse_sizes, sample_keys
 from .report import Row, Table, Target
 from .timing import Spread, interleaved, once
 
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
     from .report import Cell
 
 SUMMARY = "fuse and counting filters: size, rate, build and look-ups beside line"
-COUNTING_FPR = 0.01
-LOOKUP_BOUND, COUNTING_BOUND = 3.0, 1.6
-# At 8 bits, of a million keys and more; smaller sets take more.
-BITS_BOUND = {"fuse3": 9.1, "fuse4": 8.75}
-FEWEST_FOR_BITS = 1_000_000
+LOOKUP_BOUND = 3.0
 SIGMAS = 4
 
 
@@ -56,18 +54,63 @@ CASES = [
 ]
 
 
+class Sizes(NamedTuple):
+    """How many keys or bytes each table takes."""
+
+    listed: int  # keys of a static list
+    counted: int  # keys of a counting filter
+    sizes: tuple[int, ...]  # keys whose bits are counted
+    constructed: int  # hashes that shards are made of
+    peer: int  # hashes of the peer beside that
+    large_bytes: int  # payload of the large file
+    batch: int  # keys that it is asked
+
+
+FULL = Sizes(
+    4_000_000, 1_000_000, (10**6, 10**8), 100_000_000, 20_000_000, 1_000_000_000, 4_000_000
+)
+QUICK = Sizes(100_000, 50_000, (10**5,), 2_000_000, 500_000, 60_000_000, 400_000)
+TABLES = "sizes,lists,construct,large,counters"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that only this command has."""
-    parser.add_argument("--keys", type=int, help="of a static list; default: 4 million")
-    parser.add_argument("--counted", type=int, help="keys of a counting filter; default: 1 million")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, to try it out")
     parser.add_argument("--jobs", type=int, default=1, help="of builds; default: %(default)s")
+    parser.add_argument("--processes", type=int, default=21, help="that open; %(default)s")
+    parser.add_argument("--tables", default=TABLES, help="with commas; default: %(default)s")
+    parser.add_argument(
+        "--layouts", default="fuse3,fuse4", help="constructed; default: %(default)s"
+    )
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return a table of static filters and one of counting filters."""
-    num_keys = options.keys or (100_000 if options.quick else 4_000_000)
-    counted = options.counted or (50_000 if options.quick else 1_000_000)
-    return [_static(options, num_keys), _counting(options, counted)]
+    """Return the tables that are asked for."""
+    sizes = _scaled(QUICK if options.quick else FULL, options.scale)
+    wanted = options.tables.split(",")
+    tables = []
+    if "sizes" in wanted:
+        tables.append(fuse_sizes.table(options.folder, sizes.sizes, options.jobs))
+    if "lists" in wanted:
+        tables.append(_static(options, sizes.listed))
+    if "construct" in wanted:
+        layouts = options.layouts.split(",")
+        repeats = options.repeats
+        tables.append(fuse_building.table(sizes.constructed, sizes.peer, repeats, layouts))
+    if "large" in wanted:
+        large = sizes.large_bytes, sizes.batch, options.repeats, options.processes
+        tables += fuse_large.tables(options.folder, *large)
+    if "counters" in wanted:
+        tables += counters.tables(sizes.counted, options.repeats)
+    return tables
+
+
+def _scaled(full: Sizes, scale: float) -> Sizes:
+    scaled = [
+        tuple(int(size * scale) for size in each) if isinstance(each, tuple) else int(each * scale)
+        for each in full
+    ]
+    return Sizes(*scaled)  # type: ignore[arg-type]
 
 
 # ---- static lists --------------------------------------------------------------------------------
@@ -104,8 +147,7 @@ def _static(options: argparse.Namespace, num_keys: int) -> Table:
         "of all keys, one thread."
     )
     columns = ["bits/key", "measured fpr", "build", "hit", "miss"]
-    targets = [*_size_targets(bits, num_keys), *_rate_targets(rates, num_keys)]
-    targets += _lookup_targets(looked_up)
+    targets = _rate_targets(rates, num_keys) + _lookup_targets(looked_up)
     return Table("Lists that do not change, in a file", note, columns, [], rows, targets)
 
 
@@ -132,17 +174,6 @@ def _rate(opened: Any, present: pa.Array, absent: pa.Array) -> float:  # noqa: A
     return float(np.mean(opened.contains_many(absent)))
 
 
-def _size_targets(bits: dict[Case, float], num_keys: int) -> list[Target]:
-    if num_keys < FEWEST_FOR_BITS:
-        return []
-    found = []
-    for layout, bound in BITS_BOUND.items():
-        taken = bits[Case("fuse", layout, 2.0**-8)]
-        promise = f"{layout} at 0.39 %: at most {bound} bits a key"
-        found.append(Target(promise, f"{taken:.2f}", taken <= bound))
-    return found
-
-
 def _rate_targets(rates: dict[Case, float], num_absent: int) -> list[Target]:
     found = []
     for case, rate in rates.items():
@@ -162,79 +193,4 @@ def _lookup_targets(looked_up: dict[tuple[Case, str], Spread]) -> list[Target]:
             ratio = took.median / line
             promise = f"{case.name}, {which}: at most {LOOKUP_BOUND:g}x of line"
             found.append(Target(promise, f"{ratio:.2f}x", ratio <= LOOKUP_BOUND))
-    return found
-
-
-# ---- counters ------------------------------------------------------------------------------------
-
-
-def _counting(options: argparse.Namespace, num_keys: int) -> Table:
-    present = sample_keys.random_16_bytes(0, num_keys)
-    absent = sample_keys.random_16_bytes(sample_keys.ABSENT, num_keys)
-    asked: dict[str, Any] = {"capacity": num_keys, "fpr": COUNTING_FPR, "overfill": True}
-    with (
-        mmbloom.BloomFilter.in_memory(layout="line", **asked) as line,
-        mmbloom.CountingBloomFilter.in_memory(**asked) as counters,
-    ):
-        jobs: dict[str, Callable[[], float]] = {
-            "line add": lambda: _change(line, line.update, present),
-            "counters add": lambda: _change(counters, counters.update, present),
-            "counters remove": lambda: _change(
-                counters, counters.remove_many, present, before=present
-            ),
-        }
-        times = interleaved(jobs, options.repeats)
-        for found in (line, counters):
-            found.clear()
-            found.update(present)
-        rates = {"line": _rate(line, present, absent), "counters": _rate(counters, present, absent)}
-        reads = {
-            f"{name} {which}": _lookup(found, keys)
-            for name, found in (("line", line), ("counters", counters))
-            for which, keys in (("hit", present), ("miss", absent))
-        }
-        times |= interleaved(reads, options.repeats)
-        bits = {"line": line.num_bits / num_keys, "counters": counters.num_bits / num_keys}
-    columns = ["add", "remove", "hit", "miss"]
-    rows = [
-        Row(
-            f"mmbloom {name}",
-            ours=True,
-            cells={
-                "bits/key": bits[name],
-                "measured fpr": rates[name],
-                **{column: times.get(f"{name} {column}") for column in columns},
-            },
-        )
-        for name in ("line", "counters")
-    ]
-    note = (
-        f"{num_keys:,} keys of 16 random bytes in Arrow, {100 * COUNTING_FPR:g} %, in memory; ns "
-        f"per key, median of {options.repeats} rounds (quartiles), batches of all keys, one thread."
-    )
-    title = "Counters, beside bits"
-    return Table(
-        title, note, ["bits/key", "measured fpr", *columns], [], rows, _counting_targets(times)
-    )
-
-
-def _change(
-    found: Any,  # noqa: ANN401 - of either kind
-    change: Callable[[object], object],
-    keys: pa.Array,
-    before: pa.Array | None = None,
-) -> float:
-    """Time a change to a filter that is emptied first, or filled with *before*."""
-    found.clear()
-    if before is not None:
-        found.update(before)
-    return once(lambda: change(keys), len(keys))
-
-
-def _counting_targets(times: dict[str, Spread]) -> list[Target]:
-    found = []
-    for done, beside in (("add", "add"), ("remove", "add"), ("hit", "hit"), ("miss", "miss")):
-        ratio = times[f"counters {done}"].median / times[f"line {beside}"].median
-        promise = f"counters, {done}: at most {COUNTING_BOUND}x of {beside} of line"
-        found.append(Target(promise, f"{ratio:.2f}x", ratio <= COUNTING_BOUND))
     return found
