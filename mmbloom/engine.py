@@ -8,6 +8,7 @@ of the two asks for it, and fails where it is not there.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 __all__ = [
@@ -65,6 +66,22 @@ def _kernel_is_wanted() -> bool:
         hint = "install a C compiler and install mmbloom again"
         raise ParameterError("MMBLOOM_ENGINE", "'python': no kernel was compiled", wanted, hint)
     return compiled and wanted != "python"
+
+
+def _check_gil() -> None:
+    """Raise ImportError where this Python runs without the GIL.
+
+    Views of one memory are counted without a lock in free-threaded builds (python/cpython issue
+    127716). Threads that slice the payload at the same time lose count, and it is unmapped while
+    others read it: at best that ends the process, at worst another map takes its place. The kernel
+    declares nothing, so that importing it puts the GIL on for good, unless that was forbidden.
+    """
+    is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+    if is_enabled is not None and not is_enabled():
+        raise ImportError(
+            "mmbloom needs the GIL, and this Python runs without: threads would lose keys. Start "
+            "it with -X gil=1, or with PYTHON_GIL=1 in the environment"
+        )
 
 
 if TYPE_CHECKING or _kernel_is_wanted():
@@ -145,3 +162,5 @@ else:
         sum_hashes,
         unite_counters,
     )
+
+_check_gil()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sysconfig
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 for name, max_examples in {"dev": 10, "ci": 200}.items():
     settings.register_profile(name, max_examples=max_examples, derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# Children begin with the GIL, where Python can be without: then it does not warn on their stderr
+# when it comes on, and the plain engine works. The kernel has put it on here.
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    os.environ.setdefault("PYTHON_GIL", "1")
 
 
 @pytest.fixture(scope="session")
