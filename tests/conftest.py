@@ -21,6 +21,13 @@ for name, max_examples in {"dev": 10, "ci": 200}.items():
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+@pytest.fixture
+def unsanitized() -> None:
+    """Skip a test under tools/sanitized.py, where memory is taken and kept for other reasons."""
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the address sanitizer takes memory for itself: it cannot be measured here")
+
+
 @pytest.fixture(scope="session")
 def beside_a_thread() -> Callable[[], contextlib.AbstractContextManager[None]]:
     """Return a context in which a second thread lives: the kernel then lets go of the GIL."""
