@@ -32,6 +32,7 @@ def test_every_use_works(open_many: ModuleType, tmp_path: Path) -> None:
     assert {"look-ups, counting, pread", "building, fuse4", "merging, stacks"} < set(names)
 
 
+@pytest.mark.usefixtures("unsanitized")
 def test_what_gives_back_what_it_takes_is_flat(open_many: ModuleType) -> None:
     """It is done a few times before, for what is taken once."""
     assert open_many.measure("nothing", bytes, TIMES)
@@ -43,6 +44,12 @@ def test_an_object_that_is_kept_each_time_is_seen(open_many: ModuleType) -> None
     kept: list[object] = []
 
     assert not open_many.measure("objects", lambda: kept.append(object()), TIMES)
+
+
+@pytest.mark.usefixtures("unsanitized")
+def test_uniting_filters_loses_no_reference_to_any_class(open_many: ModuleType) -> None:
+    """A generator of Cython 3.3 keeps one to its class when it is gone."""
+    assert open_many.measure("in memory", open_many.combine, 100)
 
 
 def test_a_descriptor_that_is_kept_is_seen(open_many: ModuleType) -> None:
