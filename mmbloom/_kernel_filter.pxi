@@ -412,7 +412,8 @@ cdef class ChangingCore(FilterCore):
 
     @property
     def _canary_hashes(self):
-        return tuple((self._canaries[i].hi, self._canaries[i].lo) for i in range(self._num_canaries))
+        # A list, for each generator of Cython 3.3 keeps a reference to its class when it is gone.
+        return tuple([(self._canaries[i].hi, self._canaries[i].lo) for i in range(self._num_canaries)])
 
     @_canary_hashes.setter
     def _canary_hashes(self, hashes):

@@ -230,8 +230,10 @@ class Store:
         if current is None:
             current = next_generation(files.path) - 1
             if current > 0:
-                # Its own number may be that of a generation that was withdrawn.
-                current = max([current, *(number + 1 for number in files.numbers())])
+                if current in (
+                    numbers := files.numbers()
+                ):  # of one that was withdrawn, for example
+                    current = numbers[-1] + 1
                 files.number_current(current)
         return current
 

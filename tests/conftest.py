@@ -27,6 +27,13 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
     os.environ.setdefault("PYTHON_GIL", "1")
 
 
+@pytest.fixture
+def unsanitized() -> None:
+    """Skip a test under tools/sanitized.py, where memory is taken and kept for other reasons."""
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the address sanitizer takes memory for itself: it cannot be measured here")
+
+
 @pytest.fixture(scope="session")
 def beside_a_thread() -> Callable[[], contextlib.AbstractContextManager[None]]:
     """Return a context in which a second thread lives: the kernel then lets go of the GIL."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from threading import Thread
@@ -248,6 +249,22 @@ def test_a_file_put_there_by_other_means_is_kept_whatever_its_number(
     store.publish("breach", new(5))
     store.roll_back("breach")
     assert only_in(store) == [4]
+
+
+def test_a_copy_of_the_folder_has_the_same_generations(
+    folder: Path, new: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """A backup without hard links: the current file and its numbered twin are two files there."""
+    store = Store(folder, keep=5)
+    for number in (1, 2, 3):
+        store.publish("breach", new(number))
+    store.roll_back("breach")
+    copied = Store(shutil.copytree(folder, tmp_path / "copy"), keep=5)
+
+    assert copied.generations("breach") == [1, 2]
+    assert copied.publish("breach", new(4)) == 4
+    assert copied.generations("breach") == [1, 2, 4]
+    assert (copied.roll_back("breach"), only_in(copied)) == (2, [2])
 
 
 def test_generations_are_told_while_others_publish(

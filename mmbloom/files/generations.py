@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 
 from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.files.locks import folder_locked, writers_kept_out
+from mmbloom.files.paths import open_regular
 from mmbloom.files.publish import sync_folder
 from mmbloom.files.temporary import remove_stale, temporary_name
+from mmbloom.format.fields import HEADER_BYTES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -83,15 +85,20 @@ class Generations:
         return sorted(int(match[1]) for match in matches if match)
 
     def current(self) -> int | None:
-        """Return the number of the current generation; None if it has none, or there is none."""
+        """Return the number of the current generation; None if it has none, or there is none.
+
+        In a copy of the folder that was made without hard links it is the one with the same header.
+        """
         try:
             found = os.lstat(self.path)
         except FileNotFoundError:
             return None
-        for number in self.numbers():
+        numbers = self.numbers()
+        for number in numbers:
             if os.path.samestat(found, os.lstat(self.path_of(number))):
                 return number
-        return None
+        header = _header_of(self.path)
+        return next((n for n in reversed(numbers) if _header_of(self.path_of(n)) == header), None)
 
     def number_current(self, number: int) -> None:
         """Give a current file that came from elsewhere a number, so that it can be kept."""
@@ -145,6 +152,15 @@ class Generations:
             sync_folder(folder_fd)
         finally:
             os.close(folder_fd)
+
+
+def _header_of(path: str) -> bytes:
+    """Return the first page of a file: digest of the content, UUID, and number of generation."""
+    fd, _ = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        return os.pread(fd, HEADER_BYTES, 0)
+    finally:
+        os.close(fd)
 
 
 def _is_name(name: str) -> bool:

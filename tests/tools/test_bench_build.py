@@ -24,6 +24,7 @@ def processes(tool: Callable[[str], ModuleType]) -> ModuleType:
     return tool("bench.processes")
 
 
+@pytest.mark.usefixtures("unsanitized")
 def test_the_peak_is_that_of_the_process_alone(processes: ModuleType, tmp_path: Path) -> None:
     """Not of the one that starts it, which Linux would count too."""
     ours = bytearray(os.urandom(MIB)) * 150
