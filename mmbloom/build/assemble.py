@@ -64,7 +64,7 @@ def _neighbours(payload_bytes: int) -> Iterator[range]:
 def _stretch(header: Header, loader: Loader, some: range) -> _Stretch:
     """Return the blocks of neighbouring partitions, with their keys."""
     first, data = _empty_stretch(header.layout, header.num_bits, some)
-    for partition in some:
+    for partition in loader.filled_among(some):
         for hashes in loader.raw(partition):
             add_part(data, first, header.layout, header.num_bits, header.num_probes, hashes)
     return _Stretch(first, data)
@@ -74,7 +74,7 @@ def _counted_stretch(header: Header, loader: Loader, some: range) -> _Stretch:
     """Return the lines of counters of neighbouring partitions, with each distinct key once."""
     # A line of counters is as long as one of the layout `line`, and hi falls on it alike.
     first, data = _empty_stretch(LAYOUT_RULES["line"].number, header.num_bits, some)
-    for partition in some:
+    for partition in loader.filled_among(some):
         with loader.distinct(partition) as hashes:
             count_part(data, first, header.num_bits, header.num_probes, hashes)
     return _Stretch(first, data)
@@ -138,6 +138,6 @@ def _shares(total: int, count: int) -> Iterator[range]:
 
 
 def _add_share(header: Header, loader: Loader, some: range, first: int, target: memoryview) -> None:
-    for partition in some:
+    for partition in loader.filled_among(some):
         for hashes in loader.raw(partition):
             add_part(target, first, header.layout, header.num_bits, header.num_probes, hashes)

@@ -146,7 +146,7 @@ class FuseShards:
         """Return the shards of a run."""
         with _borrowed(idle) as lane:
             at = 0
-            for partition in run.partitions:
+            for partition in loader.filled_among(run.partitions):
                 with loader.counted(partition, self._counts[partition]) as some:
                     order_by_part(some, shape.num_parts, lane.hashes[at : at + len(some)])
                     at += len(some)

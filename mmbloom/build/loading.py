@@ -18,7 +18,7 @@ from mmbloom.files.memory import map_memory
 from mmbloom.format.fields import HASH, MAX_CANARIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mmbloom.build.crew import Crew
     from mmbloom.build.store import HashStore
@@ -64,9 +64,7 @@ class _Origin(Protocol):
     """Where the hashes of a partition come from."""
 
     memory_bytes: int  # that they take
-
-    def most_hashes(self) -> int:
-        """Return how many the largest partition has, with repetitions."""
+    sizes: list[int]  # how many each partition has, with repetitions
 
     def fill(self, partition: int, free: Free) -> Iterator[int]:
         """Put all hashes of a partition into memory, by parts; yield how many each has.
@@ -80,9 +78,7 @@ class _InMemory:
 
     def __init__(self, partitions: Partitions, memory_bytes: int) -> None:
         self._partitions, self.memory_bytes = partitions, memory_bytes
-
-    def most_hashes(self) -> int:
-        return max(map(self._partitions.count, range(NUM_PARTITIONS)))
+        self.sizes = [*map(partitions.count, range(NUM_PARTITIONS))]
 
     def fill(self, partition: int, free: Free) -> Iterator[int]:
         done = 0
@@ -98,9 +94,7 @@ class _Spilled:
 
     def __init__(self, runs: RunReader) -> None:
         self._runs = runs
-
-    def most_hashes(self) -> int:
-        return max(map(self._runs.count, range(NUM_PARTITIONS)))
+        self.sizes = [*map(runs.count, range(NUM_PARTITIONS))]
 
     def fill(self, partition: int, free: Free) -> Iterator[int]:
         for part in self._runs.slices(partition):
@@ -168,7 +162,7 @@ class Loader:
         """Load from *origin*, with buffers in *spare_bytes* of memory, or a little more."""
         self._origin, self._memory_bytes, self._crew = origin, memory_bytes, crew
         most = spare_bytes // (2 * crew.jobs * HASH.size)
-        num_hashes = max(_LEAST_HASHES, min(most, origin.most_hashes() + SLICE_HASHES))
+        num_hashes = max(_LEAST_HASHES, min(most, max(origin.sizes) + SLICE_HASHES))
         num_bytes = -(-num_hashes * HASH.size // CHUNK_BYTES) * CHUNK_BYTES
         self._buffers = [
             _Buffers(memoryview(map_memory(num_bytes)), memoryview(map_memory(num_bytes)))
@@ -194,6 +188,10 @@ class Loader:
         """Memory that hashes and buffers take."""
         buffers = sum(2 * len(each.hashes) for each in self._buffers)
         return self._origin.memory_bytes + buffers
+
+    def filled_among(self, partitions: Iterable[int]) -> Iterator[int]:
+        """Yield those of *partitions* that have hashes: in a small set most have none."""
+        return (partition for partition in partitions if self._origin.sizes[partition])
 
     def raw(self, partition: int) -> Iterator[memoryview]:
         """Yield the hashes of a partition, with repetitions, by parts; each until the next.
@@ -239,10 +237,10 @@ class Loader:
 
     def count_some(self, first: int) -> _Some:
         """Count the distinct hashes of neighbouring partitions, from number *first* on."""
-        counts, hash_sum, firsts = [], 0, []
-        for partition in range(first, first + _COUNTED_AT_ONCE):
+        counts, hash_sum, firsts = [0] * _COUNTED_AT_ONCE, 0, list[bytes]()
+        for partition in self.filled_among(range(first, first + _COUNTED_AT_ONCE)):
             with self.distinct(partition) as hashes:
-                counts.append(len(hashes) // HASH.size)
+                counts[partition - first] = len(hashes) // HASH.size
                 hash_sum += sum_hashes(hashes)
                 firsts.append(bytes(hashes[: MAX_CANARIES * HASH.size]))
         return _Some(counts, hash_sum, b"".join(firsts))
