@@ -285,9 +285,10 @@ class FilterFacts(FilterCore):
 
     def _check_canaries(self) -> None:
         """Look up keys that are known to be in: proof that these probes read what was written."""
-        if self._lost_canary() is not None:
-            self._read_status()  # a writer that clears the filter takes the canaries back first
         lost = self._lost_canary()
+        if lost is not None:
+            self._read_status()  # a writer that clears the filter takes the canaries back first
+            lost = self._lost_canary()
         if lost is not None:
             offset = SLOT_OFFSETS[0] + STATUS.offsets["canaries"] + HASH.size * lost
             expected = f"canary {lost}, a key that was added, to be found"
