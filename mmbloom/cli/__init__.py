@@ -28,7 +28,7 @@ COMMANDS = {
     "check": "print the keys that may be in a filter",
     "info": "show what a filter file is, and how full",
     "verify": "read filter files whole and compare them with their checksums",
-    "plan": "compare layouts before building: size, probes, cost of a look-up",
+    "plan": "compare kinds and layouts before building: size, cost of a look-up",
     "merge": "unite filter files with equal parameters",
     "audit": "measure the false-positive rate with keys that are no members",
     "publish": "make a finished file the next generation under a path",
@@ -41,8 +41,8 @@ ERROR = 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + SIGINT and SIGPIPE, as shells have it
 
 DESCRIPTION = """\
-Bloom filters in a file: whether a key is 'definitely not' in a list, or 'maybe'.
-A key of the list is never answered 'definitely not'.
+Membership filters in files: whether a key is 'definitely not' in a list, or
+'maybe'. A key of the list is never answered 'definitely not'.
 
 commands:
 """ + "".join(f"  {name:<8} {help_line}\n" for name, help_line in COMMANDS.items())

@@ -178,6 +178,6 @@ def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namesp
     if arguments.dry_run:
         rows.append(("dry run", f"refused: {refusal}" if refusal else "nothing was added"))
     else:
-        rows.append(("added", f"{count(facts['keys_added'])} of {count(facts['capacity'])} now"))
+        rows.append(("in all", f"{count(facts['keys_added'])} of {count(facts['capacity'])}"))
         rows.append(("fpr", rate_text(facts["expected_fpr"])))
     output.print_rows(rows)

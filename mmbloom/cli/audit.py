@@ -28,8 +28,9 @@ DESCRIPTION = """\
 Measure the false-positive rate of a filter with keys that are no members: the
 lines of --negatives, or --random keys of 16 bytes, which are members by a
 chance of 2^-128. The rate comes with its Wilson interval, beside the rate that
-the filter was made for and the one that its set bits give. A key that is there
-several times counts once, since its answer is the same. Memory: 32 bytes a key.
+the filter was made for and the one to expect of it as it is. A key that is
+there several times counts once, since its answer is the same. Memory: 32 bytes
+a key.
 """
 EPILOG = """\
 examples:
@@ -143,7 +144,7 @@ def _print_report(path: str, report: AuditReport) -> None:
         ("measured", f"{rate_text(report.measured_fpr)}; {verdict}"),
         ("interval", f"{interval}, {100 * report.confidence:g} % (Wilson)"),
         ("target", rate_text(report.target)),
-        ("expected", f"{rate_text(report.expected)} from the set bits"),
+        ("expected", f"{rate_text(report.expected)} of the filter as it is"),
     ]
     if report.likely_members:
         members = number(report.likely_members)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mmbloom.cli import output, streams
-from mmbloom.errors import KeyValueError, MmbloomError
+from mmbloom.errors import KeyValueError, MmbloomError, ParameterError
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +38,23 @@ def force_is_an_option(arguments: argparse.Namespace) -> Iterator[None]:
         if not arguments.force:
             exc.strerror = "exists, and is never replaced unasked: choose another, or add --force"
         raise
+
+
+@contextmanager
+def sealing_is_a_command() -> Iterator[None]:
+    """Let the refusal to publish a file that is not sealed name the commands that seal."""
+    try:
+        yield
+    except ParameterError as exc:
+        if exc.name != "new":
+            raise
+        hint = ""
+        if exc.rule == "a sealed filter file":
+            hint = (
+                ": 'mmbloom export' makes one of a counting filter, "
+                "'mmbloom merge FILE -o NEW' of a Bloom filter"
+            )
+        raise CommandError(f"FILE: expected {exc.rule}, found {exc.found!r}{hint}") from exc
 
 
 def show_bad_lines(prog: str, lists: KeyList, arguments: argparse.Namespace) -> None:

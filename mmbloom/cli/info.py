@@ -15,7 +15,8 @@ DESCRIPTION = """\
 Show what a filter file is: parameters, keys, rates, where it came from, and a
 chart of its fill. A column of the chart is an equal part of the payload, drawn
 as high as the emptiest stretch in it: hashes spread keys evenly, so a dip is
-lost data. Reads the whole payload; 'mmbloom verify' compares it with checksums.
+lost data, but in a fuse filter, where each shard is emptier at its ends. Reads
+the whole payload; 'mmbloom verify' compares it with checksums.
 """
 EPILOG = """\
 examples:
@@ -79,20 +80,25 @@ def _keys_text(facts: dict[str, Any], estimate: int) -> str:
 def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
     count, rate = output.count_text, output.rate_text
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
+    rates = f"{rate(facts['expected_fpr'])} as it is; {facts['fpr']:g} when full"
+    counters: list[tuple[str, object]] = []
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
     if facts["kind"] == "counting":
         full = count(facts["num_saturated"])
-        layout += f", {count(facts['num_counters'])} counters of 4 bits, {full} at their end"
+        text = f"{count(facts['num_counters'])} of 4 bits, {full} at their end, 15"
+        counters = [("counters", text)]
     if facts["kind"] == "fuse":
         layout += f", fingerprints of {count(facts['fingerprint_bits'], 'bit')}"
         layout += f" in {count(facts['num_shards'], 'shard')}"
+        rates = f"{rate(facts['expected_fpr'])}; asked for {facts['fpr']:g}"
     metadata = [f"{name}: {_value_text(value)}" for name, value in facts["metadata"].items()]
     return [
         ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}, {facts['state']}"),
         ("kind", f"{facts['kind']}, {layout}"),
         ("keys", keys),
-        ("fpr", f"{rate(facts['expected_fpr'])} as it is; {facts['fpr']:g} when full"),
+        ("fpr", rates),
         ("bits", f"{count(facts['num_bits'])}, {bits}"),
+        *counters,
         ("key form", facts["key_form"]),
         ("seed", facts["seed"]),
         ("created", facts["created"]),

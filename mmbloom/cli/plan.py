@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Compare kinds and layouts for a number of keys and a false-positive rate: the
-size of the file, bits a key, and what one look-up touches. 'lines' are cache
+size of the file, 'bits' a key, and what one look-up touches. 'lines' are cache
 lines, 'faults' are reads from the disk while the file is not in memory, 'build'
-is the memory to build it at once, with less in several steps, 'later' what can
-be done with a finished filter. A * marks what 'mmbloom build' takes unless told
+is the memory to build it at once, with less in several steps, 'fpr' the rate of
+the full filter, 'later' what can be done with a filter of each kind; what
+'mmbloom build' makes is sealed, but for counting filters, and a sealed file is
+never added to. A * marks what 'mmbloom build' takes unless told
 otherwise; with --use, what suits that use.
 """
 EPILOG = """\
@@ -24,6 +26,7 @@ examples:
   mmbloom plan --keys 1e9 --fpr 0.001 --use static
   mmbloom plan --keys 1e6 --fpr 0.001 --use shrinking    # members leave it
 """
+_ROUND_FROM = 99.995  # bits a key, from here on without decimals: the table has 80 columns
 USES = {
     "static": "the list is built once and served from memory",
     "cold": "the file is larger than memory: each look-up reads the disk",
@@ -71,40 +74,41 @@ def run(arguments: argparse.Namespace) -> int:
             "layout",
             "kind",
             "file",
-            "bits/key",
+            "bits",
             "probes",
             "lines",
             "faults",
             "build",
-            "fpr when full",
-            "later",
+            "fpr",
         ),
         [
             (
                 row["layout"] + (" *" if row["layout"] == chosen else ""),
                 row["kind"],
                 output.size_text(row["file_bytes"]),
-                f"{row['bits_per_key']:,.2f}",
+                f"{row['bits_per_key']:,.{2 if row['bits_per_key'] < _ROUND_FROM else 0}f}",
                 str(row["num_probes"]),
                 str(row["cache_lines"]),
                 str(row["page_faults"]),
                 output.size_text(row["build_memory_bytes"]),
                 f"{row['fpr']:.3g}",
-                row["later"],
             )
             for row in rows
         ],
     )
+    later = {row["kind"]: row["later"] for row in rows}
+    kinds = "; ".join(f"{kind}: {what}" for kind, what in later.items())
+    lines: list[tuple[str, object]] = [("", ""), ("later", kinds)]
     if why:
-        output.print_rows([("", ""), (arguments.use, f"{chosen}: {why}")])
+        lines.append((arguments.use, f"{chosen}: {why}"))
+    output.print_rows(lines)
     return 0
 
 
 def _recommended(use: str, auto: str, rows: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the layout for a use, and why."""
     if use == "shrinking":
-        why = "the only kind that keys can be removed from: 'mmbloom build --kind counting'"
-        return "counters", f"{why}; what is served is a quarter of it, by 'mmbloom export'"
+        return "counters", "'mmbloom build --kind counting', from which keys can leave"
     fuse = [row for row in rows if row["kind"] == "fuse"]
     if use == "static" and fuse:
         best = min(fuse, key=lambda row: row["file_bytes"])
@@ -115,7 +119,7 @@ def _recommended(use: str, auto: str, rows: list[dict[str, Any]]) -> tuple[str, 
     reasons = {
         "static": "the smallest that has this rate",
         "cold": "one read from the disk a look-up",
-        "growing": "keys can be added, up to the capacity",
+        "growing": "made by BloomFilter.create(), it takes keys until sealed",
     }
     return auto, reasons[use]
 

@@ -26,7 +26,8 @@ publish and rollback change it in one step, and readers that follow it with it.
 actions:
   list               show all names: generation, kind, keys, size, what is kept
   publish NAME FILE  copy a sealed file in, as the next generation of NAME
-  rollback NAME      make the generation before the current one current again
+  rollback NAME      make the generation before the current one current again;
+                     the one that was current goes with the next publish
   remove NAME        remove NAME with all its generations
   path NAME          print the path of the current generation
 """
@@ -34,7 +35,7 @@ EPILOG = """\
 examples:
   mmbloom store filters publish leaked passwords.mmb --keep 3
   mmbloom store filters list
-  mmbloom check "$(mmbloom store filters path a)" hunter2
+  mmbloom check "$(mmbloom store filters path leaked)" hunter2
 """
 
 ERROR = 2
@@ -73,7 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
     if keep is not None and arguments.action != "publish":
         raise UsageError("--keep goes with publish: it is then that older generations go")
     with _list_is_an_action():
-        store = Store(arguments.folder) if keep is None else Store(arguments.folder, keep=keep)
+        try:
+            store = Store(arguments.folder) if keep is None else Store(arguments.folder, keep=keep)
+        except FileNotFoundError as exc:
+            exc.strerror = "No such file or directory: make the folder first"
+            raise
         return act(store, arguments)
 
 
@@ -122,7 +127,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _publish(store: Store, arguments: argparse.Namespace) -> int:
-    with progress(quiet=arguments.quiet) as report:
+    with failures.sealing_is_a_command(), progress(quiet=arguments.quiet) as report:
         generation = store.publish(
             arguments.name,
             arguments.file,

@@ -17,6 +17,7 @@ from mmbloom.errors import IncompatibleError
 from mmbloom.files.mapped import MappedFile, stamp_at
 from mmbloom.files.reading import Reading
 from mmbloom.filters.handle import FilterHandle, open_same
+from mmbloom.format.fields import KIND_NAMES
 
 if TYPE_CHECKING:
     from mmbloom.files.advice import Advice
@@ -243,7 +244,7 @@ class ReloadableHandle(FilterHandle):
 def _check_successor(mine: Header, its: Header) -> None:
     """Raise IncompatibleError if keys that were asked for would mean something else."""
     if mine.kind != its.kind:
-        raise IncompatibleError("kind", mine.kind, its.kind)
+        raise IncompatibleError("kind", KIND_NAMES[mine.kind], KIND_NAMES[its.kind])
     if mine.key_form != its.key_form:
         raise IncompatibleError("key_form", mine.key_form_name, its.key_form_name)
 

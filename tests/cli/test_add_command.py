@@ -45,12 +45,12 @@ def test_new_keys_are_added_after_a_forecast(run: Run, crawl: Path) -> None:
         "new",
         "fpr now",
         "forecast",
-        "added",
+        "in all",
         "fpr",
     ]
     assert rows["keys"].strip() == "400 of 1,000"
     assert rows["new"].strip() == "100 keys; 50 known or repeated"
-    assert rows["added"].strip() == "500 of 1,000 now"
+    assert rows["in all"].strip() == "500 of 1,000"
     with mmbloom.open(crawl) as found:
         assert found.contains_many([str(number) for number in range(500)]).all()
         assert (found.keys_added, found.info()["writer_open"]) == (500, False)

@@ -93,7 +93,7 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
     for name in ("pwned-sha1.txt", "suspects.txt"):
         (folder / name).write_bytes(b"AB" * 20 + b":3\n")
     (folder / "filters").mkdir()
-    for name in ("passwords.mmb", "seen.mmb", "filters/a.mmb"):
+    for name in ("passwords.mmb", "seen.mmb", "filters/leaked.mmb"):
         mmbloom.build(folder / name, lines.split(), fpr=0.01).close()
     for name in ("monday.mmb", "tuesday.mmb"):
         mmbloom.build(folder / name, ["ada"], fpr=0.01, capacity=10).close()

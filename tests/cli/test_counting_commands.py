@@ -63,7 +63,7 @@ def test_a_list_is_added_and_another_removed(run: Run, denied: Path) -> None:
     rows = rows_of(done.out)
     assert done.code == 0
     assert rows["new"] == "100 keys; 300 known or repeated; 100 counted again"
-    assert rows["added"] == "500 of 1,000 now"
+    assert rows["in all"] == "500 of 1,000"
 
     done = run("remove", denied, "-", stdin=lines(0, 400) + lines(0, 7))
 

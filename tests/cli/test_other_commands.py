@@ -23,11 +23,13 @@ def test_plan_puts_the_layouts_side_by_side(run: Run) -> None:
     out = run("plan", "--keys", "1e9", "--fpr", "0.001").out.decode()
 
     assert out.splitlines()[0] == "keys  1,000,000,000"
-    head, *rows = out.splitlines()[3:]
+    head, *rows = out.splitlines()[3:-2]
     assert head.split("  ")[0] == "layout"
     names = ["classic", "line", "page *", "counters", "fuse3", "fuse4"]
     assert [row[:8].rstrip() for row in rows] == names
     assert len({len(row) for row in rows}) == 1
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.splitlines()[-1].startswith("later  bloom: add, unite; counting: ")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,8 @@ def test_plan_recommends_for_a_use_and_says_why(run: Run, use: str, fpr: str, la
     assert [row for row in out.splitlines() if " * " in row] == [
         row for row in out.splitlines() if row.startswith(f"{layout} *")
     ]
-    assert out.splitlines()[-1].startswith(f"{use}  {layout}: ")
+    assert out.splitlines()[-1].split(None, 2)[:2] == [use, f"{layout}:"]
+    assert max(map(len, out.splitlines())) <= 80
     assert (result["use"], result["recommended"]) == (use, layout)
     assert result["why"] in out
 
@@ -250,6 +253,21 @@ def test_publish_says_which_generation_it_is(run: Run, names_filter: Path, folde
     with mmbloom.open(folder / "a.mmb") as found:
         assert ("ada" in found, found.generation) == (True, 3)
     assert names_filter.read_bytes() == before
+
+
+def test_a_file_that_is_not_sealed_is_not_published_and_what_seals_it_is_named(
+    run: Run, folder: Path
+) -> None:
+    """By the shell, under a path and under a name."""
+    mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=9, fpr=0.01).close()
+    (folder / "filters").mkdir()
+    for command in (("publish", "crawl.mmb", "a.mmb"), ("store", "filters", "publish", "a")):
+        outcome = run(*command, *(["crawl.mmb"] if command[0] == "store" else []))
+        assert (outcome.code, outcome.out) == (2, b"")
+        assert "found 'crawl.mmb': 'mmbloom export' makes one" in outcome.err
+
+    assert run("merge", "crawl.mmb", "-o", "sealed.mmb").code == 0
+    assert run("publish", "sealed.mmb", "a.mmb").code == 0
 
 
 def test_publish_refuses_a_path_that_is_no_filter(

@@ -163,7 +163,7 @@ def test_a_damaged_file_does_not_hide_the_others(run: Run, shop: Path) -> None:
             "--keep: expected 0 or more, found -1",
             id="keep-less-than-none",
         ),
-        pytest.param(["gone", "list"], "gone: No such file or directory", id="no-folder"),
+        pytest.param(["gone", "list"], "make the folder first", id="no-folder"),
         pytest.param(["names.txt", "list"], "Not a directory", id="a-file-for-a-folder"),
         pytest.param(
             ["filters", "remove", "a"], "filters list' has all names", id="name-that-is-not-there"

@@ -391,3 +391,14 @@ def test_a_swap_is_refused_where_it_cannot_be_one_step(path: Path) -> None:
         closed.close()
         assert not closed._take(found, found._open_payload())
         assert os.path.samefile(path, str(found.path))
+
+
+def test_a_successor_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    """Kinds are words to people, numbers to files only."""
+    path = tmp_path / "a.mmb"
+    mmbloom.build(path, ["ada"], fpr=0.01).close()
+    with mmbloom.open(path) as reader:
+        mmbloom.build(path, ["ada"], kind="fuse", fpr=0.01, if_exists="replace").close()
+        with pytest.raises(mmbloom.IncompatibleError, match="kind: bloom and fuse"):
+            reader.reload_if_changed()
+        assert "ada" in reader
