@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,6 +113,32 @@ def test_a_list_with_absent_keys_is_refused_unless_they_may_be_skipped(
         "dry_run": False,
         "refused": None,
     }
+
+
+def test_a_removal_that_was_killed_is_not_repeated_past_what_is_absent(
+    run: Run, denied: Path
+) -> None:
+    """Of what it removed some is "maybe" by chance, and would be removed twice."""
+    if (child := os.fork()) == 0:
+        writer = CountingBloomFilter.open_writable(denied)
+        writer.remove_many(words(0, 50))
+        os._exit(0)  # as after a kill: nothing is closed
+    os.waitpid(child, 0)
+    before = denied.read_bytes()
+
+    skipping = run("remove", denied, "-", "--skip-absent", stdin=lines(0, 100))
+    dry = run("remove", denied, "-", "--dry-run", stdin=lines(0, 100))
+
+    assert (skipping.code, dry.code) == (2, 1)
+    assert "a writer was killed while it had the file open" in skipping.err
+    assert denied.read_bytes() == before
+    refused = run("remove", denied, "-", stdin=lines(0, 100))
+    assert refused.code == 2
+    assert "of 100 distinct keys, 50 definitely not in" in refused.err
+    assert "build the filter anew, or go back to a copy" in refused.err
+    assert "passes over" not in refused.err
+    with mmbloom.open(denied) as found:
+        assert found.contains_many(words(50, 400)).all()
 
 
 def test_a_removal_that_shows_keys_were_never_added_says_so(run: Run, folder: Path) -> None:
