@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mmbloom.cli import output, streams
-from mmbloom.errors import KeyValueError, MmbloomError
+from mmbloom.errors import KeyValueError, MmbloomError, ParameterError
 
 if TYPE_CHECKING:
     import argparse
@@ -79,6 +79,21 @@ def not_counting(path: str, kind: str, command: str) -> CommandError:
         f"{path}: 'mmbloom {command}' needs a counting filter, and this is a {kind} filter. "
         "'mmbloom build --kind counting' builds one from lists"
     )
+
+
+@contextmanager
+def sealing_is_a_command(path: str) -> Iterator[None]:
+    """Let the refusal to publish *path*, which is not sealed, name what writes a sealed file."""
+    try:
+        yield
+    except ParameterError as exc:
+        if (exc.name, exc.found) != ("new", path) or not exc.hint:
+            raise
+        raise CommandError(
+            f"{path}: it is not sealed, and only what never changes is published. 'mmbloom merge "
+            f"{path} -o NEW' writes a sealed copy of a Bloom filter, 'mmbloom export {path} -o "
+            "NEW' the sealed Bloom filter of a counting one"
+        ) from exc
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _publish(store: Store, arguments: argparse.Namespace) -> int:
-    with progress(quiet=arguments.quiet) as report:
+    with failures.sealing_is_a_command(arguments.file), progress(quiet=arguments.quiet) as report:
         generation = store.publish(
             arguments.name,
             arguments.file,

@@ -200,6 +200,19 @@ def test_export_refuses_to_lose_the_counting_filter(run: Run, denied: Path) -> N
     assert "needs a counting filter, and this is a bloom filter" in other.err
 
 
+@pytest.mark.parametrize("words", [["publish", "denied.mmb", "a.mmb"], ["store", ".", "publish"]])
+def test_publishing_what_is_not_sealed_names_what_seals_it(
+    run: Run, denied: Path, words: list[str]
+) -> None:
+    """In commands, not in methods."""
+    names = ["a", "denied.mmb"] if words[0] == "store" else []
+    refused = run(*words, *names)
+    assert refused.code == 2
+    assert "'mmbloom export denied.mmb -o NEW'" in refused.err
+    assert "seal()" not in refused.err
+    assert not (denied.parent / "a.mmb").exists()
+
+
 def test_merge_adds_counters_up(run: Run, denied: Path, folder: Path) -> None:
     """What came of it can be changed, and tells how many counters are full."""
     options = ("--fpr", NEVER, "--kind", "counting", "--capacity", "1000", "-q")
