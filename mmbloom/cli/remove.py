@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-absent",
         action="store_true",
-        help="pass over keys that are definitely not in, instead of removing nothing",
+        help="pass over keys that are definitely not in, instead of removing nothing; right only "
+        "if all others were added: of those that were not, some are 'maybe' by chance",
     )
     add_list_options(parser, on_error=True)
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -170,7 +171,10 @@ def _refusal(facts: dict[str, Any], arguments: argparse.Namespace, *, cut_short:
             "keys, build the filter anew, or go back to a copy. --skip-absent would remove some of "
             "them twice, and other keys then lack what they took"
         )
-    return f"{found}. 'mmbloom check -v' prints them, --skip-absent passes over them"
+    return (
+        f"{found}. 'mmbloom check -v' prints them; if all others were added, and not removed "
+        "since, --skip-absent passes over them"
+    )
 
 
 def _warn(removed: Removed, arguments: argparse.Namespace) -> None:
