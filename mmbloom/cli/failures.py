@@ -40,23 +40,6 @@ def force_is_an_option(arguments: argparse.Namespace) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def sealing_is_a_command() -> Iterator[None]:
-    """Let the refusal to publish a file that is not sealed name the commands that seal."""
-    try:
-        yield
-    except ParameterError as exc:
-        if exc.name != "new":
-            raise
-        hint = ""
-        if exc.rule == "a sealed filter file":
-            hint = (
-                ": 'mmbloom export' makes one of a counting filter, "
-                "'mmbloom merge FILE -o NEW' of a Bloom filter"
-            )
-        raise CommandError(f"FILE: expected {exc.rule}, found {exc.found!r}{hint}") from exc
-
-
 def show_bad_lines(prog: str, lists: KeyList, arguments: argparse.Namespace) -> None:
     """Say on standard error which lines were left out: the first of them, if they were kept."""
     if not arguments.quiet:
@@ -96,6 +79,21 @@ def not_counting(path: str, kind: str, command: str) -> CommandError:
         f"{path}: 'mmbloom {command}' needs a counting filter, and this is a {kind} filter. "
         "'mmbloom build --kind counting' builds one from lists"
     )
+
+
+@contextmanager
+def sealing_is_a_command(path: str) -> Iterator[None]:
+    """Let the refusal to publish *path*, which is not sealed, name what writes a sealed file."""
+    try:
+        yield
+    except ParameterError as exc:
+        if (exc.name, exc.found) != ("new", path) or not exc.hint:
+            raise
+        raise CommandError(
+            f"{path}: it is not sealed, and only what never changes is published. 'mmbloom merge "
+            f"{path} -o NEW' writes a sealed copy of a Bloom filter, 'mmbloom export {path} -o "
+            "NEW' the sealed Bloom filter of a counting one"
+        ) from exc
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmbloom.cli import failures, output, streams
+from mmbloom.cli import output, streams
+from mmbloom.cli.failures import sealing_is_a_command
 from mmbloom.cli.options import check_output
 from mmbloom.cli.progress import progress
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from mmbloom import publish
 
     check_output(arguments.path)
-    with failures.sealing_is_a_command(), progress(quiet=arguments.quiet) as report:
+    with sealing_is_a_command(arguments.new), progress(quiet=arguments.quiet) as report:
         generation = publish(
             arguments.new,
             arguments.path,

@@ -25,8 +25,10 @@ Remove the keys of lists from a counting filter, each distinct key once. First
 all lists are read and looked up: if a key is definitely not in, or a line is
 bad, nothing is removed. A key that was added twice has to be removed twice.
 Remove only what was added: a key that is 'maybe' by chance is removed all the
-same, and other keys then lack what it took. Lists are read once, so - is fine.
-Memory: 32 bytes a key.
+same, and other keys then lack what it took. So do not repeat a removal that was
+killed, or that a power loss cut short, with --skip-absent: some of what it had
+removed is 'maybe' by chance. Build the filter anew, or go back to a copy.
+Lists are read once, so - is fine. Memory: 32 bytes a key.
 """
 EPILOG = """\
 examples:
@@ -36,6 +38,8 @@ examples:
 
 exit codes: 0 done, 1 with --dry-run: they would be refused, 2 error.
 """
+
+_CUT_SHORT = "a writer was killed while it had the file open, or has it open now"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-absent",
         action="store_true",
-        help="pass over keys that are definitely not in, instead of removing nothing",
+        help="pass over keys that are definitely not in, instead of removing nothing; right only "
+        "if all others were added: of those that were not, some are 'maybe' by chance",
     )
     add_list_options(parser, on_error=True)
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -63,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     import mmbloom
 
     resolve_hibp(arguments)
+    cut_short = _was_cut_short(arguments)
     with _open(arguments) as target:
         refuse_hibp_of_text(arguments, target.key_form)
         leaving = mmbloom.LeavingKeys(target)
@@ -76,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             "keys_before": target.keys_added,
             "capacity": target.capacity,
         }
-        refusal = _refusal(facts, arguments)
+        refusal = _refusal(facts, arguments, cut_short=cut_short)
         if arguments.dry_run:
             removed = mmbloom.Removed(0, 0, 0)
         else:
@@ -95,23 +101,41 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if refusal else 0
 
 
-def _open(arguments: argparse.Namespace) -> CountingBloomFilter:
-    """Open the file: for writing, unless nothing is to be written."""
+def _was_cut_short(arguments: argparse.Namespace) -> bool:
+    """Return whether a writer was killed, or is at work, so that a removal may be half done.
+
+    Raises:
+        CommandError: the file is none to remove from; or keys that are absent are to be passed
+            over, which cannot be told from those that the other removal has removed.
+    """
     from mmbloom import CountingBloomFilter, WrongKindError
 
     try:
         found = CountingBloomFilter.open(arguments.filter, advice="normal")
     except WrongKindError as exc:
         raise not_counting(arguments.filter, exc.found, "remove") from exc
-    if found.sealed:
-        found.close()
+    with found:
+        sealed, cut_short = found.sealed, found._status.writer_open
+    if sealed:
         raise CommandError(
             f"{arguments.filter}: it is sealed, and a sealed file never changes. 'mmbloom merge "
             f"{arguments.filter} -o NEW' copies it to a file that can be changed"
         )
+    if cut_short and arguments.skip_absent and not arguments.dry_run:
+        raise CommandError(
+            f"{arguments.filter}: {_CUT_SHORT}. With --skip-absent keys that it removed could be "
+            "removed again, and other keys then lack what they took: leave out --skip-absent. "
+            "Nothing was removed"
+        )
+    return cut_short
+
+
+def _open(arguments: argparse.Namespace) -> CountingBloomFilter:
+    """Open the file: for writing, unless nothing is to be written."""
+    from mmbloom import CountingBloomFilter
+
     if arguments.dry_run:
-        return found
-    found.close()
+        return CountingBloomFilter.open(arguments.filter, advice="normal")
     return CountingBloomFilter.open_writable(arguments.filter)
 
 
@@ -132,15 +156,24 @@ def _take_all(
     return num_read, keys.bad.num_bad
 
 
-def _refusal(facts: dict[str, Any], arguments: argparse.Namespace) -> str:
+def _refusal(facts: dict[str, Any], arguments: argparse.Namespace, *, cut_short: bool) -> str:
     """Return why the keys must not be removed, "" if they may."""
     if not facts["absent_keys"] or arguments.skip_absent:
         return ""
     count = output.count_text
-    return (
+    found = (
         f"{facts['path']}: of {count(facts['distinct_keys'], 'distinct key')}, "
-        f"{count(facts['absent_keys'])} definitely not in: never added, or removed already. "
-        "'mmbloom check -v' prints them, --skip-absent passes over them"
+        f"{count(facts['absent_keys'])} definitely not in: never added, or removed already"
+    )
+    if cut_short:
+        return (
+            f"{found}. {_CUT_SHORT[0].upper()}{_CUT_SHORT[1:]}: if that was the removal of these "
+            "keys, build the filter anew, or go back to a copy. --skip-absent would remove some of "
+            "them twice, and other keys then lack what they took"
+        )
+    return (
+        f"{found}. 'mmbloom check -v' prints them; if all others were added, and not removed "
+        "since, --skip-absent passes over them"
     )
 
 

@@ -127,7 +127,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _publish(store: Store, arguments: argparse.Namespace) -> int:
-    with failures.sealing_is_a_command(), progress(quiet=arguments.quiet) as report:
+    with failures.sealing_is_a_command(arguments.file), progress(quiet=arguments.quiet) as report:
         generation = store.publish(
             arguments.name,
             arguments.file,

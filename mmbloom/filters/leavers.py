@@ -40,8 +40,10 @@ class LeavingKeys:
         unless they may be passed over, one of the keys is definitely not in.
     Sharing: one thread.
     Limits: remove what was added, and nothing else. A key that was never added, and is "maybe" by
-        chance, is removed all the same, which damages others. 16 bytes of memory a key, 32 while
-        they are sorted.
+        chance, is removed all the same, which damages others. So a removal that was cut short, by
+        a kill or a power loss, cannot be repeated with if_absent="skip": about as large a share of
+        what it had removed as the fpr is "maybe" still, and would be removed twice. 16 bytes of
+        memory a key, 32 while they are sorted.
     """
 
     def __init__(self, target: CountingBloomFilter) -> None:

@@ -7,6 +7,7 @@ no damage is passed on. ``combining`` says when filters answer alike, ``sealing`
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,10 +16,12 @@ from mmbloom.engine import probes, unite_counters
 from mmbloom.errors import (
     CapacityError,
     IncompatibleError,
+    MmbloomError,
     ParameterError,
     ParameterTypeError,
     WrongKindError,
 )
+from mmbloom.files.locks import WriterLock
 from mmbloom.files.mapped import MappedFile
 from mmbloom.files.paths import path_text
 from mmbloom.filters import combining, estimates, measure
@@ -100,12 +103,14 @@ def merge(
         WrongKindError: a fuse filter, which cannot be united.
         CapacityError: by estimate, and beyond chance, there are more keys than the capacity.
         ChecksumError: a file is damaged. FormatError, OSError: as BloomFilter.open().
+        LockHeldError: *path* is a file that a writer has open. None can open one of *paths* that
+            is to be replaced from the first byte that is read on: what it added would be lost.
         Nothing is published then.
 
     Cost: one pass over each file, 40 MiB of memory at any size. The same files give the same bytes
     where SOURCE_DATE_EPOCH gives the date.
     """
-    with _Union(paths) as union:
+    with _no_writer_of_replaced(paths, path, if_exists), _Union(paths) as union:
         header = fresh(union.first._header)._replace(created_unix_ns=creation_ns())
 
         def finish(measured: Measured) -> tuple[Header, Status]:
@@ -147,6 +152,34 @@ def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) 
     keys = status.keys_added
     repeated = sum(each) - keys
     return UnionCount(keys, status.keys_exact, each, repeated, union.first.capacity, counts.fpr())
+
+
+@contextmanager
+def _no_writer_of_replaced(
+    paths: Sequence[FilePath], path: FilePath, if_exists: IfExists
+) -> Iterator[None]:
+    """Let no writer open *path* during the block, if it is one of *paths* and can be changed."""
+    target = path_text(path)
+    if if_exists != "replace" or not _is_changeable_source(target, paths):
+        yield
+        return
+    # The lock file, not a lock on the file itself: that one is taken when the file is replaced.
+    lock = WriterLock(os.path.realpath(target))
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_changeable_source(target: str, paths: Sequence[FilePath]) -> bool:
+    if isinstance(paths, (str, bytes, os.PathLike)) or os.path.islink(target):
+        return False  # a link is replaced, not what it leads to
+    with suppress(OSError, MmbloomError):  # whoever opens them next says what is wrong
+        if any(os.path.samefile(target, path_text(source)) for source in paths):
+            with MappedFile.open(target) as found:
+                return not found.status.is_sealed
+    return False
 
 
 class _Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,7 +90,10 @@ def test_a_list_with_absent_keys_is_refused_unless_they_may_be_skipped(
     dry = run("remove", denied, "-", "--dry-run", stdin=lines(390, 410))
     assert (refused.code, refused.out, dry.code) == (2, b"", 1)
     assert "of 20 distinct keys, 10 definitely not in" in refused.err
-    assert "--skip-absent passes over them. Nothing was removed" in refused.err
+    assert (
+        "if all others were added, and not removed since, --skip-absent passes over them. Nothing"
+        in refused.err
+    )
     assert "dry run  refused: " in dry.out.decode()
     assert run("remove", denied, "-", "--dry-run", "-q", stdin=lines(390, 400)).code == 0
     assert denied.read_bytes() == before
@@ -112,6 +116,32 @@ def test_a_list_with_absent_keys_is_refused_unless_they_may_be_skipped(
         "dry_run": False,
         "refused": None,
     }
+
+
+def test_a_removal_that_was_killed_is_not_repeated_past_what_is_absent(
+    run: Run, denied: Path
+) -> None:
+    """Of what it removed some is "maybe" by chance, and would be removed twice."""
+    if (child := os.fork()) == 0:
+        writer = CountingBloomFilter.open_writable(denied)
+        writer.remove_many(words(0, 50))
+        os._exit(0)  # as after a kill: nothing is closed
+    os.waitpid(child, 0)
+    before = denied.read_bytes()
+
+    skipping = run("remove", denied, "-", "--skip-absent", stdin=lines(0, 100))
+    dry = run("remove", denied, "-", "--dry-run", stdin=lines(0, 100))
+
+    assert (skipping.code, dry.code) == (2, 1)
+    assert "a writer was killed while it had the file open" in skipping.err
+    assert denied.read_bytes() == before
+    refused = run("remove", denied, "-", stdin=lines(0, 100))
+    assert refused.code == 2
+    assert "of 100 distinct keys, 50 definitely not in" in refused.err
+    assert "build the filter anew, or go back to a copy" in refused.err
+    assert "passes over" not in refused.err
+    with mmbloom.open(denied) as found:
+        assert found.contains_many(words(50, 400)).all()
 
 
 def test_a_removal_that_shows_keys_were_never_added_says_so(run: Run, folder: Path) -> None:
@@ -171,6 +201,19 @@ def test_export_refuses_to_lose_the_counting_filter(run: Run, denied: Path) -> N
     other = run("export", "bits.mmb", "-o", "more.mmb")
     assert (other.code, other.out) == (2, b"")
     assert "needs a counting filter, and this is a bloom filter" in other.err
+
+
+@pytest.mark.parametrize("words", [["publish", "denied.mmb", "a.mmb"], ["store", ".", "publish"]])
+def test_publishing_what_is_not_sealed_names_what_seals_it(
+    run: Run, denied: Path, words: list[str]
+) -> None:
+    """In commands, not in methods."""
+    names = ["a", "denied.mmb"] if words[0] == "store" else []
+    refused = run(*words, *names)
+    assert refused.code == 2
+    assert "'mmbloom export denied.mmb -o NEW'" in refused.err
+    assert "seal()" not in refused.err
+    assert not (denied.parent / "a.mmb").exists()
 
 
 def test_merge_adds_counters_up(run: Run, denied: Path, folder: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_file_that_is_not_sealed_is_not_published_and_what_seals_it_is_named(
     for command in (("publish", "crawl.mmb", "a.mmb"), ("store", "filters", "publish", "a")):
         outcome = run(*command, *(["crawl.mmb"] if command[0] == "store" else []))
         assert (outcome.code, outcome.out) == (2, b"")
-        assert "found 'crawl.mmb': 'mmbloom export' makes one" in outcome.err
+        assert "'mmbloom merge crawl.mmb -o NEW' writes a sealed copy" in outcome.err
 
     assert run("merge", "crawl.mmb", "-o", "sealed.mmb").code == 0
     assert run("publish", "sealed.mmb", "a.mmb").code == 0

@@ -15,6 +15,7 @@ from mmbloom import (
     CapacityError,
     ChecksumError,
     IncompatibleError,
+    LockHeldError,
     ParameterError,
     ParameterTypeError,
 )
@@ -221,6 +222,25 @@ def test_a_union_may_replace_one_of_its_files(tmp_path: Path) -> None:
     with mmbloom.merge(files, files[0], if_exists="replace") as union:
         assert union.contains_many(keys(900)).all()
         assert union.info()["generation"] == 2
+
+
+def test_nobody_writes_to_a_file_that_its_union_will_replace(tmp_path: Path, layout: str) -> None:
+    """Not from the first byte that is read on: what a writer adds then would be lost."""
+    path = writable_file(tmp_path / "a.mmb", count=50, layout=layout)
+    refused: list[str] = []
+
+    def write_meanwhile(_done: int, _total: int) -> None:
+        with pytest.raises(LockHeldError) as caught:
+            mmbloom.open_writable(path)
+        refused.append(str(caught.value))
+
+    with mmbloom.merge([path], path, if_exists="replace", progress=write_meanwhile) as union:
+        assert union.contains_many(keys(50)).all()
+    assert refused
+    other = writable_file(tmp_path / "b.mmb", count=50, layout=layout)
+    mmbloom.merge([other], tmp_path / "c.mmb").close()
+    with mmbloom.open_writable(other) as writer:
+        writer.add("afterwards")
 
 
 def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
