@@ -2,7 +2,8 @@
 
 Engines release the GIL, so threads are enough. The caller's thread takes part: it fetches the next
 task (which may read a file, or run the caller's own iterator) and, when the others are busy, does
-it itself. So *jobs* threads run in all, and one job means no thread at all.
+it itself; in the end it takes over what still waits for them. So *jobs* threads run in all, and one
+job means no thread at all.
 """
 
 from __future__ import annotations
@@ -50,6 +51,23 @@ class _Done(Generic[T]):
         return self._value
 
 
+class _Queued(Generic[T]):
+    """What another thread does, or will do."""
+
+    def __init__(self, task: Callable[[], T], future: Future[T]) -> None:
+        self._task, self._future = task, future
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> T:
+        return self._future.result()
+
+    def taken_over(self) -> _Done[T] | None:
+        """Do it now, in this thread; None if another has begun."""
+        return _Done(self._task) if self._future.cancel() else None
+
+
 class Crew:
     """*jobs* threads, the caller's one among them; use it in a ``with`` block, from one thread."""
 
@@ -91,16 +109,14 @@ class Crew:
             for task in tasks:
                 self._check_process()
                 if task is None:
-                    while outcomes:
-                        yield outcomes.popleft().result()
+                    yield from _finished(outcomes)
                     yield None
                     continue
                 outcomes.append(self._begin(task))
                 most = _MOST_AHEAD * self.jobs
                 while outcomes and (len(outcomes) > most or outcomes[0].done()):
                     yield outcomes.popleft().result()
-            while outcomes:
-                yield outcomes.popleft().result()
+            yield from _finished(outcomes)
         finally:
             self._drop()
 
@@ -125,7 +141,7 @@ class Crew:
             return _Done(task)
         future = self._pool.submit(task)
         self._waiting.append(future)
-        return future
+        return _Queued(task, future)
 
     def _drop(self) -> None:
         """Cancel what has not begun, wait for the rest."""
@@ -134,3 +150,21 @@ class Crew:
         while self._waiting:
             with suppress(Exception):  # raised where the results are, or nobody asks any more
                 self._waiting.popleft().result()
+
+
+def _finished(outcomes: deque[_Outcome[T]]) -> Iterator[T]:
+    """Yield all results in order; rather than wait, do what waits, the last first."""
+    while outcomes:
+        while not outcomes[0].done() and _take_over(outcomes):
+            pass
+        yield outcomes.popleft().result()
+
+
+def _take_over(outcomes: deque[_Outcome[T]]) -> bool:
+    """Do the last of the tasks that no thread has begun; return whether there was one."""
+    for i in reversed(range(len(outcomes))):
+        outcome = outcomes[i]
+        if isinstance(outcome, _Queued) and (done := outcome.taken_over()) is not None:
+            outcomes[i] = done
+            return True
+    return False

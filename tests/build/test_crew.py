@@ -34,6 +34,26 @@ def test_results_come_in_the_order_of_the_tasks(crew: Crew) -> None:
     assert list(found) == list(range(160))
 
 
+def test_what_waits_for_a_busy_thread_is_done_by_the_caller_in_the_end() -> None:
+    """Or else one thread would be idle for as long as the other has tasks before it."""
+    all_done = threading.Event()
+    done_by = dict[int, int]()
+
+    def quick(number: int) -> int:
+        done_by[number] = threading.get_ident()
+        if len(done_by) == 3:
+            all_done.set()
+        return number
+
+    with Crew(2) as crew:
+        found = list(
+            crew.do([partial(all_done.wait, WAIT), *(partial(quick, i) for i in range(3))])
+        )
+
+    assert found == [True, 0, 1, 2]
+    assert set(done_by.values()) == {threading.get_ident()}
+
+
 def test_tasks_are_fetched_when_there_is_somebody_to_do_them(crew: Crew) -> None:
     """An endless list of them is no trouble: each holds memory."""
     num_fetched = 0
