@@ -181,7 +181,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sanitized-") as temporary:
         tree = (options.tree or Path(temporary)).absolute()
         build(tree)
-        start = [f"tools/{options.tool}"] if options.tool else ["-m", "pytest", "-q"]
+        # One process: a forked child waits for ever for the lock of the sanitizer's allocator if
+        # another thread held it, as the thread of a worker may. Rare here; kill such a child.
+        start = [f"tools/{options.tool}"] if options.tool else ["-m", "pytest", "-q", "-n0"]
         command = [sys.executable, *start, *options.words]
         outcome = run(command, tree, leaks=options.leaks)
     told = report(outcome, what)
