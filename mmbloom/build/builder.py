@@ -170,7 +170,7 @@ def build(  # noqa: PLR0913 - what the header holds, what it may use, and the wa
             BloomFilter.create() and update(). No file is left.
 
     Cost: 16 bytes of memory a key, or what *memory* says; 100 ns of one core a line of text, and 70
-    ns more at most for kind "fuse". The bytes of the payload depend on the set of keys and the parameters
+    ns more for kind "fuse". The bytes of the payload depend on the set of keys and the parameters
     only, not on order, repetitions, memory or jobs; the whole file does so where the environment
     variable SOURCE_DATE_EPOCH gives the date.
     """
