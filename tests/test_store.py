@@ -251,6 +251,23 @@ def test_a_file_put_there_by_other_means_is_kept_whatever_its_number(
     assert only_in(store) == [4]
 
 
+def test_what_is_no_file_of_a_generation_is_left_alone(
+    folder: Path, new: Callable[[int], Path]
+) -> None:
+    """A folder, a link, a FIFO, whoever put it there."""
+    store = Store(folder, keep=5)
+    store.publish("breach", new(1))
+    foreign = [f".breach.mmb.{number}" for number in (7, 8, 9)]
+    (folder / foreign[0]).mkdir()
+    (folder / foreign[1]).symlink_to(new(2))
+    os.mkfifo(folder / foreign[2])
+
+    assert store.publish("breach", new(3)) == 2
+    assert (store.roll_back("breach"), only_in(store)) == (1, [1])
+    store.remove("breach")
+    assert sorted(os.listdir(folder)) == sorted(foreign)
+
+
 def test_a_copy_of_the_folder_has_the_same_generations(
     folder: Path, new: Callable[[int], Path], tmp_path: Path
 ) -> None:

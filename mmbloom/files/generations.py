@@ -79,9 +79,17 @@ class Generations:
         return os.path.join(self._folder, self.file_name(number))
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all generations that have a file, ascending."""
+        """Return the numbers of all generations that have a file, ascending.
+
+        A folder, a link or a FIFO of such a name is none.
+        """
         form = re.compile(re.escape(f".{self._target}.") + r"([1-9][0-9]{0,19})")
-        matches = map(form.fullmatch, os.listdir(self._folder))
+        with os.scandir(self._folder) as entries:
+            matches = [
+                form.fullmatch(entry.name)
+                for entry in entries
+                if entry.is_file(follow_symlinks=False)
+            ]
         return sorted(int(match[1]) for match in matches if match)
 
     def current(self) -> int | None:
