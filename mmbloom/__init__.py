@@ -9,8 +9,8 @@ A filter answers "definitely not" or "maybe". It stores no keys, cannot list the
     (True, False)
 """
 
-from mmbloom.build.builder import build
-from mmbloom.build.progress import BuildReport, Progress
+from mmbloom.building.builder import build
+from mmbloom.building.progress import BuildReport, Progress
 from mmbloom.engine import ENGINE
 from mmbloom.errors import (
     AbsentKeyError,
@@ -36,22 +36,22 @@ from mmbloom.errors import (
     VersionError,
     WrongKindError,
 )
-from mmbloom.files.digests import file_digest
-from mmbloom.files.guard import install_sigbus_guard
-from mmbloom.filters.auditing import AuditReport, RandomKeys, audit
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.fuse import FuseFilter
-from mmbloom.filters.leavers import LeavingKeys, Removed
-from mmbloom.filters.merging import UnionCount, merge, union_count
-from mmbloom.filters.newcomers import NewKeys
 from mmbloom.filters.opening import open_any, open_writable
-from mmbloom.filters.publishing import publish
-from mmbloom.filters.sizing import Geometry, plan
 from mmbloom.filters.stack import FilterStack
 from mmbloom.keys import int_key
-from mmbloom.lists.sources import KeyList, read_list, read_lists
-from mmbloom.store import Store
+from mmbloom.operations.additions import NewKeys
+from mmbloom.operations.auditing import AuditReport, RandomKeys, audit
+from mmbloom.operations.merging import UnionCount, merge, union_count
+from mmbloom.operations.publishing import publish
+from mmbloom.operations.removals import LeavingKeys, Removed
+from mmbloom.sizing.bloom import Geometry, plan
+from mmbloom.sources.list_reader import KeyList, read_list, read_lists
+from mmbloom.storage.digests import file_digest
+from mmbloom.storage.guard import install_sigbus_guard
+from mmbloom.store.store import Store
 
 __all__ = [
     "ENGINE",

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import sysconfig
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +28,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 # when it comes on, and the plain engine works. The kernel has put it on here.
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     os.environ.setdefault("PYTHON_GIL", "1")
+
+
+@pytest.fixture(scope="session")
+def collected() -> list[str]:
+    """Return the names of all tests that README's command runs, as pytest gives them."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0"]
+    root = Path(__file__).parent.parent
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)  # noqa: S603
+    return [line for line in done.stdout.splitlines() if "::" in line]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def absent_of(name: str) -> list[str]:
 @pytest.fixture(scope="module")
 def independent_reader() -> ModuleType:
     """Return the reader that was written from FORMAT.md alone."""
-    path = HERE / "format" / "independent_reader.py"
+    path = HERE / "helpers" / "independent_reader.py"
     spec = importlib.util.spec_from_file_location("golden_independent_reader", path)
     assert spec is not None
     assert spec.loader is not None

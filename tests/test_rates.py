@@ -3,8 +3,8 @@
 A filter that was filled has an exact rate p, expected_fpr(); of q absent keys that are independent
 of it the number answered "maybe" is binomial: mean q p, sigma sqrt(q p (1 - p)). Four sigma are
 exceeded once in 16 000 tests; the keys are the same in every run. The kernel does the counting:
-10^8 look-ups would take the Python engine hours, and tests/test_engines.py says that they are the
-same.
+10^8 look-ups would take the Python engine hours, and tests/engine/test_engines.py says that they
+are the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pytest
 from mmbloom import BloomFilter, CountingBloomFilter
 from mmbloom.engine import ENGINE, BloomCore, RowsBatch, hash_batch, popcount, probes
 from mmbloom.filters import measure
-from mmbloom.filters.sizing import LAYOUT_IDS, Geometry, model_fpr, plan, plan_counters
 from mmbloom.format.fields import LAYOUT_RULES
+from mmbloom.sizing.bloom import LAYOUT_IDS, Geometry, model_fpr, plan, plan_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

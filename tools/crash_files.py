@@ -34,7 +34,7 @@ from crash_lives import LIVES, SLOW_LIVES
 from simulated_disk import SimulatedDisk
 
 import mmbloom
-from mmbloom.files import temporary
+from mmbloom.storage import temporary
 
 if TYPE_CHECKING:
     from crash_lives import Life

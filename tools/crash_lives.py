@@ -22,9 +22,11 @@ from crash_promises import (
 )
 
 import mmbloom
-from mmbloom.build import budget, progress, reading, store
-from mmbloom.filters import fuse_sizing
+from mmbloom.building import budget, progress
+from mmbloom.building import hashes as store
+from mmbloom.building import key_reader as reading
 from mmbloom.keys import lines
+from mmbloom.sizing import fuse as fuse_sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

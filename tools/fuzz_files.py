@@ -31,9 +31,9 @@ from bench.card import machine_card
 from fuzz_mutations import MAX_WRITTEN_BYTES, Base, describe, make_bases, mutate_file, mutate_header
 
 import mmbloom
-from mmbloom.files import mapped
 from mmbloom.format.fields import LAYOUT_RULES
 from mmbloom.format.header import Header
+from mmbloom.storage import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

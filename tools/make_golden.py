@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mmbloom
-from mmbloom.filters import fuse_sizing
+from mmbloom.sizing import fuse as fuse_sizing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

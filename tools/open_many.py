@@ -27,7 +27,7 @@ import mmbloom
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmbloom.files.mapped import Mode
+    from mmbloom.storage.mapped import Mode
 
     Use = tuple[str, int, Callable[[], object]]
 

@@ -2,10 +2,10 @@
 
     python tools/other_machines.py s390x i386          # or: native, the machine itself
 
-For each: the kernel is compiled without a warning and runs all C tests of tests/kernel; a reader
-around it (golden_reader.c) then opens every file of tests/golden, which a little-endian machine of
-64 bits wrote, checks what there is to check, and gives the answers of answers.json. Debian's
-packages: gcc-s390x-linux-gnu, libc6-dev-s390x-cross and qemu-user-static; gcc-12-multilib.
+For each: the kernel is compiled without a warning and runs all C tests of
+tests/engine/kernel; a reader around it (golden_reader.c) then opens every file of tests/golden,
+which a little-endian machine of 64 bits wrote, checks what there is to check, and gives the answers
+of answers.json. Debian's packages: gcc-s390x-linux-gnu, libc6-dev-s390x-cross and qemu-user-static; gcc-12-multilib.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL, KERNEL_TESTS, GOLDEN = (
-    ROOT / name for name in ("mmbloom/kernel", "tests/kernel", "tests/golden")
+    ROOT / name for name in ("mmbloom/engine/kernel", "tests/engine/kernel", "tests/golden")
 )
 READER = Path(__file__).with_name("golden_reader.c")
 OPTIONS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off".split()  # noqa: SIM905 - a command line

@@ -69,14 +69,14 @@ def build(tree: Path) -> None:
     words += [f"-DPython_EXECUTABLE={sys.executable}"]
     words += ["-GNinja"] if shutil.which("ninja") else []
     for command in (
-        ["cmake", "-S", str(tree / "mmbloom" / "kernel"), "-B", str(made), *words],
+        ["cmake", "-S", str(tree / "mmbloom" / "engine" / "kernel"), "-B", str(made), *words],
         ["cmake", "--build", str(made)],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             sys.exit(f"{shlex.join(command)}\n{done.stdout[-4000:]}{done.stderr}")
     for extension in made.glob("_kernel*.so"):
-        shutil.copy(extension, tree / "mmbloom")
+        shutil.copy(extension, tree / "mmbloom" / "engine")
 
 
 def watched(tree: Path, reports: Path, *, leaks: bool) -> dict[str, str]:

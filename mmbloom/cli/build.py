@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from mmbloom.build.progress import BuildReport, Progress
+    from mmbloom.building.progress import BuildReport, Progress
     from mmbloom.cli.progress import Report
-    from mmbloom.files.publish import IfExists
-    from mmbloom.lists.sources import KeyList
+    from mmbloom.sources.list_reader import KeyList
+    from mmbloom.storage.publish import IfExists
 
 DESCRIPTION = """\
 Build a filter file from lists of keys: text, one key a line; CSV, JSON lines,
@@ -155,8 +155,8 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Build the file and say what happened."""
     from mmbloom import CapacityError
-    from mmbloom.build.builder import build_file
-    from mmbloom.build.parameters import Parameters, Resources
+    from mmbloom.building.builder import build_file
+    from mmbloom.building.parameters import Parameters, Resources
 
     _resolve(arguments)
     parameters = Parameters(

@@ -12,7 +12,7 @@ from mmbloom.cli.options import check_output
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom.files.publish import IfExists
+    from mmbloom.storage.publish import IfExists
 
 DESCRIPTION = """\
 Write a counting filter as it is now as a sealed Bloom filter, to be served: a

@@ -12,9 +12,9 @@ from mmbloom.cli import output, streams
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmbloom.lists.bad_lines import OnError
-    from mmbloom.lists.source import KeyBlock, Source
-    from mmbloom.lists.sources import KeyList
+    from mmbloom.sources.bad_lines import OnError
+    from mmbloom.sources.list_reader import KeyList
+    from mmbloom.sources.source import KeyBlock, Source
 
 
 _MARK = "\0"
@@ -229,7 +229,7 @@ def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -
     What looks wrong about a list is noted on standard error, in the name of the command *prog*. A
     list without keys is an error.
     """
-    from mmbloom.lists import sources
+    from mmbloom.sources import list_reader as sources
 
     def look(source: Source, block: KeyBlock) -> None:
         if getattr(arguments, "key_form", None) != "hex":  # that refuses such a key, with this hint

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row a layout."""
-    from mmbloom.filters.sizing import LAYOUTS, plan
+    from mmbloom.sizing.bloom import LAYOUTS, plan
 
     capacity, fpr = arguments.capacity, arguments.fpr
     auto = plan(capacity, fpr).layout
@@ -142,8 +142,8 @@ def _row(
 
 
 def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
-    from mmbloom.filters.sizing import model_fpr, plan
     from mmbloom.format.fields import HASH
+    from mmbloom.sizing.bloom import model_fpr, plan
 
     geometry = plan(capacity, fpr, layout)
     hashes = HASH.size * capacity  # else in a spill file
@@ -168,8 +168,8 @@ def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
 
 
 def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
-    from mmbloom.filters.sizing import model_fpr, plan_counters
     from mmbloom.format.fields import HASH
+    from mmbloom.sizing.bloom import model_fpr, plan_counters
 
     geometry = plan_counters(capacity, fpr)
     return _row(
@@ -188,8 +188,8 @@ def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
 
 def _fuse_rows(capacity: int, fpr: float) -> list[dict[str, Any]]:
     """Return the rows of the fuse layouts; none if the rate is below what they can have."""
-    from mmbloom.build.fuse import in_memory_bytes
-    from mmbloom.filters.fuse_sizing import LAYOUTS, LEAST_FPR, plan_fuse
+    from mmbloom.building.fuse import in_memory_bytes
+    from mmbloom.sizing.fuse import LAYOUTS, LEAST_FPR, plan_fuse
 
     shapes = {name: plan_fuse(capacity, fpr, name) for name in LAYOUTS if fpr >= LEAST_FPR}
     return [

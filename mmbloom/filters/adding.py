@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import hash_batch, payloads_equal
 from mmbloom.errors import CapacityError
-from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining
 from mmbloom.filters.bloom_facts import BloomFacts
 from mmbloom.filters.changing import ChangingHandle
 from mmbloom.filters.parameters import header_for
 from mmbloom.format.fields import WRITER_OPEN
 from mmbloom.keys.batches import pieces_of
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmbloom.files.paths import FilePath
     from mmbloom.filters.parameters import Seed
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.paths import FilePath
 
 
 class AddingHandle(BloomFacts, ChangingHandle):

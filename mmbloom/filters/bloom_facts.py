@@ -6,7 +6,7 @@ from typing import Any
 
 from mmbloom.filters import forecasts, measure
 from mmbloom.filters.facts import FilterFacts
-from mmbloom.filters.sizing import Geometry, check_capacity
+from mmbloom.sizing.bloom import Geometry, check_capacity
 
 
 class BloomFacts(FilterFacts):

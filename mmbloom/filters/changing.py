@@ -1,6 +1,6 @@
 """The life of a filter that can be changed: made, filled, flushed, copied, sealed.
 
-Says what is stored when. How it gets to the disk is the business of ``mmbloom.files``; which keys
+Says what is stored when. How it gets to the disk is the business of ``mmbloom.storage``; which keys
 are in is that of the kind, which inherits from ChangingHandle.
 """
 
@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ChangingCore
 from mmbloom.errors import ReadOnlyError, VersionError
-from mmbloom.files.mapped import MappedFile
-from mmbloom.files.memory import map_memory
-from mmbloom.files.publish import NewFile, withdraw
-from mmbloom.files.reading import Reading
-from mmbloom.files.writable import WritableFile
 from mmbloom.filters.handle import open_same
 from mmbloom.filters.parameters import fresh
 from mmbloom.filters.reloading import ReloadableHandle
@@ -26,10 +21,15 @@ from mmbloom.filters.shapes import shape_of
 from mmbloom.format.fields import HEADER, WRITER_OPEN
 from mmbloom.format.header import Header
 from mmbloom.format.status import Status
+from mmbloom.storage.mapped import MappedFile
+from mmbloom.storage.memory import map_memory
+from mmbloom.storage.open_options import Reading
+from mmbloom.storage.publish import NewFile, withdraw
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
-    from mmbloom.files.paths import FilePath
-    from mmbloom.files.publish import IfExists
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.publish import IfExists
 
 _BATCH_PAUSE_SECONDS = 0.0005
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import CountingCore, counter_histogram, flatten_counters
 from mmbloom.errors import AbsentKeyError, CapacityError
-from mmbloom.files.mapped import MappedFile
-from mmbloom.files.writable import WritableFile
 from mmbloom.filters import combining, measure
 from mmbloom.filters.adding import AddingHandle
 from mmbloom.filters.bloom import BloomFilter
@@ -22,12 +20,14 @@ from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import COUNTER_BITS, HASH
 from mmbloom.format.header import new_header
 from mmbloom.format.status import Status
+from mmbloom.storage.mapped import MappedFile
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
-    from mmbloom.files.paths import FilePath
-    from mmbloom.files.publish import IfExists
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.publish import IfExists
 
 
 class CountingBloomFilter(AddingHandle, CountingCore):

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mmbloom.engine import ENGINE, FilterCore, popcount
 from mmbloom.errors import ClosedError, FormatError
-from mmbloom.files.mapped import MappedFile
 from mmbloom.format.checksums import check_payload
 from mmbloom.format.fields import HASH, MAX_CANARIES, SLOT_OFFSETS, STATUS
+from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status
+    from mmbloom.storage.writable import WritableFile
 
     Progress = Callable[[int, int], object]
 

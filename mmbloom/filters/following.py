@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mmbloom.engine import CountingCore, hash_batch, hash_key
 from mmbloom.errors import ClosedError, MmbloomError, ParameterError, ParameterTypeError
-from mmbloom.files.mapped import stamp_at
-from mmbloom.files.unmapped import UnmappedFile
 from mmbloom.filters.reloading import ReloadableHandle
 from mmbloom.format.fields import HASH
+from mmbloom.storage.mapped import stamp_at
+from mmbloom.storage.unmapped import UnmappedFile
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-    from mmbloom.files.mapped import Stamp
-    from mmbloom.files.reading import Reading
     from mmbloom.keys.pieces import Batch
+    from mmbloom.storage.mapped import Stamp
+    from mmbloom.storage.open_options import Reading
 
 # Keys whose pages are read together: at most 32 pages a key, so 16 MiB.
 _KEYS_AT_ONCE = 4096

@@ -10,14 +10,15 @@ import math
 from typing import TYPE_CHECKING
 
 from mmbloom.engine import page_fill, popcount
-from mmbloom.filters import measure, model
-from mmbloom.filters.sizing import LINES_PER_HALF
+from mmbloom.filters import measure
 from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
+from mmbloom.sizing import model
+from mmbloom.sizing.bloom import LINES_PER_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mmbloom.filters.sizing import Geometry
+    from mmbloom.sizing.bloom import Geometry
 
 _LEADING_ZEROS = 30  # a forecast below 1e-30 is 0: no filter is made for less than 1e-12
 # Of the keys of a page: 6 nodes integrate a polynomial of degree 11 exactly. From empty they are

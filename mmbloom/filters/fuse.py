@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mmbloom.engine import FuseCore
 from mmbloom.errors import ReadOnlyError
-from mmbloom.files.advice import PAGE_BYTES
 from mmbloom.filters.reloading import ReloadableHandle
 from mmbloom.filters.shapes import fuse_fpr, fuse_shape_of
+from mmbloom.storage.advice import PAGE_BYTES
 
 if TYPE_CHECKING:
     from mmbloom.format.fuse import FuseShape

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmbloom.engine import fuse_shard
 from mmbloom.errors import ConstructionError
-from mmbloom.filters.fuse_sizing import check_fuse_layout
 from mmbloom.filters.parameters import chosen_seed
 from mmbloom.format.fields import HASH
 from mmbloom.format.fuse import SEED_BYTES
 from mmbloom.format.header import new_header
+from mmbloom.sizing.fuse import check_fuse_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

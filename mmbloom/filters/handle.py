@@ -1,7 +1,7 @@
 """The life of an open filter of any kind: opened, looked up, saved, closed, pickled, forked.
 
 A kind that can be changed adds to this in ``changing``. How bytes get to the disk is the business
-of ``mmbloom.files``; which keys are in is that of the kind, which inherits from FilterHandle.
+of ``mmbloom.storage``; which keys are in is that of the kind, which inherits from FilterHandle.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
-from mmbloom.closing import Closing
 from mmbloom.engine import ENGINE, FilterCore
 from mmbloom.errors import IncompatibleError, WrongKindError
-from mmbloom.files.mapped import MappedFile
 from mmbloom.filters.facts import FilterFacts
 from mmbloom.filters.lookup import lookup
 from mmbloom.filters.measure import BLOCK_BYTES
@@ -22,19 +20,21 @@ from mmbloom.filters.parameters import fresh
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import KIND_NAMES
 from mmbloom.keys.batches import pieces_of
+from mmbloom.storage.closing import Closing
+from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from mmbloom.files.paths import FilePath
-    from mmbloom.files.publish import IfExists
-    from mmbloom.files.reading import Reading
-    from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.open_options import Reading
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.publish import IfExists
+    from mmbloom.storage.writable import WritableFile
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 

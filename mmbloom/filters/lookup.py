@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from mmbloom.engine import FilterCore, hash_batch
 from mmbloom.errors import ClosedError, ParameterError
-from mmbloom.files.mapped import MappedFile
 from mmbloom.format.fields import HASH
+from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Batch, Piece
+    from mmbloom.storage.writable import WritableFile
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -119,7 +119,7 @@ def _check_length(storage: MappedFile) -> None:
 def _is_cold(storage: MappedFile) -> bool:
     if storage.mode != "map":
         return False  # what is asked ahead there, if anything, is its own business
-    from mmbloom.files.residency import is_cold  # needs ctypes, which takes long to load
+    from mmbloom.storage.residency import is_cold  # needs ctypes, which takes long to load
 
     return is_cold(storage)
 

@@ -18,15 +18,15 @@ from mmbloom.engine import (
     page_halves,
     popcount,
 )
-from mmbloom.filters import estimates
 from mmbloom.filters.shapes import fuse_fpr
 from mmbloom.format.fuse import FuseShape
+from mmbloom.sizing import estimates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mmbloom.filters.shapes import Shape
-    from mmbloom.filters.sizing import Geometry
+    from mmbloom.sizing.bloom import Geometry
 
 # FORMAT.md, "The rate that the set bits give". Whole pages, and a size that writes well.
 BLOCK_BYTES = 8 << 20

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmbloom.files.reading import Reading
 from mmbloom.filters.bloom import BloomFilter
 from mmbloom.filters.changing import claim_file
 from mmbloom.filters.counting import CountingBloomFilter
 from mmbloom.filters.following import check_follow, reader_class
 from mmbloom.filters.fuse import FuseFilter
 from mmbloom.format.fields import KIND_NAMES
+from mmbloom.storage.open_options import Reading
 
 if TYPE_CHECKING:
-    from mmbloom.files.advice import Advice
-    from mmbloom.files.mapped import Mode
-    from mmbloom.files.paths import FilePath
     from mmbloom.filters.changing import ChangingHandle
     from mmbloom.filters.reloading import ReloadableHandle
+    from mmbloom.storage.advice import Advice
+    from mmbloom.storage.mapped import Mode
+    from mmbloom.storage.paths import FilePath
 
 CHANGING: dict[str, type[ChangingHandle]] = {"bloom": BloomFilter, "counting": CountingBloomFilter}
 KINDS: dict[str, type[ReloadableHandle]] = {**CHANGING, "fuse": FuseFilter}

@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.filters.sizing import check_capacity, check_fpr, plan, plan_counters
 from mmbloom.format.header import new_header
 from mmbloom.format.status import Status
+from mmbloom.sizing.bloom import check_capacity, check_fpr, plan, plan_counters
 
 if TYPE_CHECKING:
     from mmbloom.format.header import Header

@@ -14,18 +14,18 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mmbloom.errors import IncompatibleError
-from mmbloom.files.mapped import MappedFile, stamp_at
-from mmbloom.files.reading import Reading
 from mmbloom.filters.handle import FilterHandle, open_same
 from mmbloom.format.fields import KIND_NAMES
+from mmbloom.storage.mapped import MappedFile, stamp_at
+from mmbloom.storage.open_options import Reading
 
 if TYPE_CHECKING:
-    from mmbloom.files.advice import Advice
-    from mmbloom.files.mapped import Mode
-    from mmbloom.files.paths import FilePath
-    from mmbloom.files.writable import WritableFile
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status
+    from mmbloom.storage.advice import Advice
+    from mmbloom.storage.mapped import Mode
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.writable import WritableFile
 
 _PAUSE_SECONDS = 0.0005
 

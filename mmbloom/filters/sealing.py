@@ -12,8 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.errors import FormatError
-from mmbloom.files.mapped import MappedFile
-from mmbloom.files.publish import IfExists, NewFile
 from mmbloom.filters.measure import (
     BLOCK_BYTES,
     BlockCounts,
@@ -24,15 +22,17 @@ from mmbloom.filters.measure import (
 from mmbloom.filters.shapes import Shape, shape_of
 from mmbloom.format.checksums import checksum_root, iter_checksums, pack_table
 from mmbloom.format.fields import KIND_COUNTING, SEALED, WRITER_OPEN
+from mmbloom.storage.mapped import MappedFile
+from mmbloom.storage.publish import IfExists, NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from _typeshed import ReadableBuffer
 
-    from mmbloom.files.paths import FilePath
     from mmbloom.format.header import Header
     from mmbloom.format.status import Status
+    from mmbloom.storage.paths import FilePath
 
     Progress = Callable[[int, int], object]
     Take = Callable[[memoryview], "_Taken"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from mmbloom.filters.sizing import Geometry
 from mmbloom.format.fields import KIND_FUSE
 from mmbloom.format.fuse import FuseShape, fuse_shape
+from mmbloom.sizing.bloom import Geometry
 
 if TYPE_CHECKING:
     from mmbloom.format.header import Header

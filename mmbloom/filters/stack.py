@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mmbloom.closing import Closing
 from mmbloom.engine import ObjectBatch, hash_batch, hash_key
 from mmbloom.errors import (
     ClosedError,
@@ -22,21 +21,22 @@ from mmbloom.errors import (
     ParameterError,
     ParameterTypeError,
 )
-from mmbloom.files.manifest import beside, read_manifest, relative_names, write_manifest
-from mmbloom.files.paths import path_text
 from mmbloom.filters.handle import FilterHandle
 from mmbloom.filters.opening import open_any
 from mmbloom.format.fields import HASH, KEY_FORMS
 from mmbloom.keys.batches import pieces_of
+from mmbloom.storage.closing import Closing
+from mmbloom.storage.manifest import beside, read_manifest, relative_names, write_manifest
+from mmbloom.storage.paths import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from mmbloom.files.paths import FilePath
-    from mmbloom.files.publish import IfExists
     from mmbloom.keys.pieces import Nulls, Piece
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.publish import IfExists
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -266,6 +266,6 @@ def test_too_little_memory_is_an_error_not_a_traceback(
     def starve(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(sys.modules["mmbloom.build.builder"], "build_file", starve)
+    monkeypatch.setattr(sys.modules["mmbloom.building.builder"], "build_file", starve)
 
     assert run("build", "names.txt", *NEW) == (2, b"", "mmbloom build: error: out of memory\n")

@@ -13,7 +13,7 @@ from filter_files import Program, in_child, keys, payload_of
 
 import mmbloom
 from mmbloom import CountingBloomFilter, LockHeldError, ReadOnlyError
-from mmbloom.files.mapped import MappedFile
+from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

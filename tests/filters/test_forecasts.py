@@ -13,7 +13,7 @@ import mmbloom
 from mmbloom import BloomFilter, CountingBloomFilter, ParameterError, ParameterTypeError
 from mmbloom.filters import measure
 from mmbloom.filters.forecasts import fpr_after
-from mmbloom.filters.sizing import Geometry, model_fpr, plan
+from mmbloom.sizing.bloom import Geometry, model_fpr, plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import mmbloom
 from mmbloom import FuseFilter, ReadOnlyError
 from mmbloom.engine import ENGINE, fuse_scratch_bytes, sort_unique
 from mmbloom.errors import ChecksumError, ConstructionError, FormatError, ParameterError
-from mmbloom.filters import fuse_payload, fuse_sizing
+from mmbloom.filters import fuse_payload
 from mmbloom.filters.fuse_payload import (
     MAX_EXTRA_SEGMENTS,
     construct_shard,
@@ -23,6 +23,7 @@ from mmbloom.filters.fuse_payload import (
     with_more_segments,
 )
 from mmbloom.format.fuse import FuseShape
+from mmbloom.sizing import fuse as fuse_sizing
 
 if TYPE_CHECKING:
     from pathlib import Path

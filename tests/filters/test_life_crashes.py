@@ -11,9 +11,9 @@ from filter_files import NEVER, Program, in_child, keys, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter
-from mmbloom.files.writable import WritableFile
 from mmbloom.filters import measure
 from mmbloom.format.fields import SLOT_OFFSETS
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

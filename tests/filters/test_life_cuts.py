@@ -15,8 +15,8 @@ from filter_files import held_now, in_child, keys, sealed_file, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter, TruncatedError
-from mmbloom.files.mapped import MappedFile
 from mmbloom.filters import lookup
+from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

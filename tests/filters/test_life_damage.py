@@ -19,9 +19,9 @@ from filter_files import (
 
 import mmbloom
 from mmbloom import BloomFilter, ChecksumError, FormatError, TruncatedError
-from mmbloom.files import mapped
 from mmbloom.format.fields import SLOT_OFFSETS
 from mmbloom.format.status import pack_status
+from mmbloom.storage import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

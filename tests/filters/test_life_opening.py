@@ -13,7 +13,7 @@ from filter_files import OPENS, TAIL, facts_of, in_child, keys, sealed_file, unp
 
 import mmbloom
 from mmbloom import BloomFilter, FormatError, ReadOnlyError
-from mmbloom.files import mapped
+from mmbloom.storage import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,7 +229,7 @@ def test_a_cold_file_gives_the_same_answers(
 
     with mmbloom.open(path) as found:
         warm = found.contains_many(asked).tolist()
-        monkeypatch.setattr("mmbloom.files.residency.is_cold", lambda _: True)
+        monkeypatch.setattr("mmbloom.storage.residency.is_cold", lambda _: True)
         monkeypatch.setattr("mmbloom.filters.lookup._SMALLEST_BYTES", 0)
         monkeypatch.setattr(mapped.MappedFile, "start_reading", start_reading)
         out = np.empty(9000, np.bool_)

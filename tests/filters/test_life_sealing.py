@@ -11,7 +11,7 @@ from filter_files import NEVER, facts_of, keys, sealed_file, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter, IncompatibleError, ReadOnlyError
-from mmbloom.files.writable import WritableFile
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
     from pathlib import Path

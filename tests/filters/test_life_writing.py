@@ -19,9 +19,9 @@ from mmbloom import (
     LockHeldError,
     VersionError,
 )
-from mmbloom.files.writable import WritableFile
 from mmbloom.format.fields import HEADER, KEYS_EXACT
 from mmbloom.format.rules import page_checksum
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from mmbloom import BloomFilter, ChecksumError, ClosedError, ParameterError, Tru
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmbloom.files.mapped import Mode
+    from mmbloom.storage.mapped import Mode
 
 OTHERS: tuple[Mode, ...] = ("ram", "pread")
 OTHER_MODES = pytest.mark.parametrize("mode", OTHERS)

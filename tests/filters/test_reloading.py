@@ -28,7 +28,7 @@ from mmbloom import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmbloom.files.mapped import Mode
+    from mmbloom.storage.mapped import Mode
 
 MODES: tuple[Mode, ...] = ("map", "ram", "pread")
 ALL_MODES = pytest.mark.parametrize("mode", MODES)

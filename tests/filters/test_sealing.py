@@ -11,13 +11,13 @@ import pytest
 
 import mmbloom
 from mmbloom import BloomFilter, CapacityError
-from mmbloom.files.publish import NewFile
 from mmbloom.filters import measure
 from mmbloom.filters.measure import BLOCK_BYTES
 from mmbloom.filters.parameters import header_for
 from mmbloom.filters.sealing import Measured, measure_payload, write_sealed
-from mmbloom.filters.sizing import Geometry
 from mmbloom.format.status import Status
+from mmbloom.sizing.bloom import Geometry
+from mmbloom.storage.publish import NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,8 +12,8 @@ import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 import mmbloom.format.fields as fields_module
-from mmbloom import reference
-from mmbloom.engine import checksum64, hash_key
+from mmbloom.engine import checksum64, hash_key, reference
+from mmbloom.engine.reference.fuse import Fuse
 from mmbloom.errors import FormatError
 from mmbloom.format.checksums import check_payload, checksum_root, checksum_table
 from mmbloom.format.fields import (
@@ -31,13 +31,12 @@ from mmbloom.format.fields import (
 from mmbloom.format.fuse import ARITIES
 from mmbloom.format.header import Header, new_header
 from mmbloom.format.status import Status
-from mmbloom.reference.fuse import Fuse
 
 if TYPE_CHECKING:
     from types import CodeType
 
 SPEC = Path(fields_module.__file__).with_name("FORMAT.md").read_text(encoding="utf-8")
-READER_PATH = Path(__file__).with_name("independent_reader.py")
+READER_PATH = Path(__file__).parents[1] / "helpers" / "independent_reader.py"
 READER = runpy.run_path(str(READER_PATH))
 LOW64 = (1 << 64) - 1
 GOLDEN64 = 0x9E3779B97F4A7C15

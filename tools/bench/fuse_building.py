@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from mmbloom.build.crew import Crew
-from mmbloom.build.fuse import FuseShards
-from mmbloom.build.loading import Loader
-from mmbloom.build.store import NUM_PARTITIONS, HashStore
+from mmbloom.building.fuse import FuseShards
+from mmbloom.building.hashes import NUM_PARTITIONS, HashStore
+from mmbloom.building.loading import Loader
+from mmbloom.building.thread_pool import Crew
 from mmbloom.filters.fuse_payload import with_more_segments
 from mmbloom.format.fields import HASH
 

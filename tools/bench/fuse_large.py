@@ -16,10 +16,10 @@ import numpy as np
 
 import mmbloom
 from mmbloom.filters.fuse_payload import fuse_header, fuse_pieces
-from mmbloom.filters.fuse_sizing import plan_fuse
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import HASH, MAX_CANARIES
 from mmbloom.format.status import Status
+from mmbloom.sizing.fuse import plan_fuse
 
 from . import fresh, fuse_peers, random_payload, sample_keys, sized
 from .opening import BOUND_MIB, BOUND_MS

@@ -1,0 +1,149 @@
+"""A finished filter file becomes the next generation under a path, or as a new name."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mmbloom.engine import popcount
+from mmbloom.errors import FormatError, ParameterError
+from mmbloom.filters.measure import set_counters
+from mmbloom.filters.opening import open_any
+from mmbloom.filters.sealing import next_generation
+from mmbloom.format.checksums import check_chunks, check_table
+from mmbloom.format.fields import (
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    KIND_COUNTING,
+    SLOT_BYTES,
+    SLOT_OFFSETS,
+    STATUS,
+)
+from mmbloom.format.header import Header
+from mmbloom.format.status import pack_status
+from mmbloom.storage.mapped import is_filter, stamp_at
+from mmbloom.storage.paths import path_text
+from mmbloom.storage.publish import NewFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mmbloom.format.status import Status
+    from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.unmapped import UnmappedFile
+
+    Progress = Callable[[int, int], object]
+
+_CHUNKS_AT_ONCE = 8  # written in pieces of 8 MiB: see write_sealed
+_NOT_SEALED = "seal() it first, or save() a copy of it"
+_FOREIGN = "Nothing is ever published over another kind of file: check the path, or remove the file"
+
+
+def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) -> int:
+    """Make a finished filter file visible under *path*, in one step, in place of what is there.
+
+    The file is copied, each byte compared with its checksum on the way, and only the copy gets the
+    path: *new* stays as it is, and may be on another file system. Readers of the old generation
+    keep it until they reload. A symbolic link at *path* is replaced itself.
+
+    Args:
+        new: a sealed file.
+        path: where the new generation will be; its folder must exist.
+        progress: called as ``progress(done_bytes, total_bytes)``.
+
+    Returns:
+        The generation that the copy has in its header: one more than that of the file it replaces,
+        1 if there was none that can be read. All else is as in *new*, the UUID too.
+
+    Raises:
+        FormatError: *new* cannot be trusted, ChecksumError and TruncatedError included; or *path*
+            is a file of another kind, which is not replaced.
+        ParameterError: *new* is not sealed, or is the file at *path* itself.
+        LockHeldError: a writer has the file at *path* open, or another publisher replaces it now.
+        NoSpaceError, OSError: as for NewFile. In every case *path* has what it had before.
+
+    Cost: one read and one write of the file. ``build(..., if_exists="replace")`` and
+    ``save(..., if_exists="replace")`` give the next generation too, without a second file.
+    """
+    target = path_text(path)
+    refuse_foreign(target)
+    with open_finished(new) as finished:
+        if _leads_to(target, finished):
+            raise ParameterError("new", "another file than the one at path", os.fsdecode(new))
+        with NewFile(target, finished.header.file_bytes, "replace") as copy:
+            write_copy(finished, copy, progress)
+            numbers: list[int] = []
+
+            def number() -> None:
+                numbers.append(next_generation(target))
+                write_generation(finished, copy, numbers[0])
+
+            copy.publish(number)
+    return numbers[0]
+
+
+@contextmanager
+def open_finished(path: FilePath) -> Iterator[UnmappedFile]:
+    """Open a sealed file to be copied; its header and its known keys are checked."""
+    with open_any(path, mode="pread") as found:
+        if not found.sealed:
+            raise ParameterError("new", "a sealed filter file", os.fsdecode(path), _NOT_SEALED)
+        yield found._unmapped()  # type: ignore[attr-defined]  # mode "pread"
+
+
+def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None = None) -> None:
+    """Write all of a sealed file but the header page, comparing each byte with its checksum."""
+    header, status, path = finished.header, finished.status, finished.path
+    table = bytes(finished.checksums)
+    check_table(table, header, status, path)
+    bits_set, count_set = 0, set_counters if header.kind == KIND_COUNTING else popcount
+    for start, piece in _pieces(finished):
+        check_chunks(piece, table, header, path, first=start // CHUNK_BYTES)
+        bits_set += count_set(memoryview(piece))
+        copy.write(header.payload_offset + start, piece)
+        if progress is not None:
+            progress(start + len(piece), header.payload_bytes)
+    if bits_set != status.bits_set:
+        offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
+        raise FormatError(path, "bits_set", offset, f"{bits_set}, as counted", status.bits_set)
+    copy.write(header.checksums_offset, table)
+
+
+def write_generation(finished: UnmappedFile, copy: NewFile, generation: int) -> None:
+    """Write the header page: that of *finished* with another generation in both status slots."""
+    status: Status = finished.status._replace(generation=generation)
+    page = bytearray(finished.read(0, HEADER_BYTES))
+    for offset in SLOT_OFFSETS:
+        page[offset : offset + SLOT_BYTES] = pack_status(status)
+    Header.unpack(bytes(page), finished.path, finished.header.file_bytes)  # as it was when opened
+    copy.write(0, page)
+
+
+def refuse_foreign(path: str, *, follow_links: bool = True) -> None:
+    """Raise FormatError if there is a file at *path* that never was a filter.
+
+    Without *follow_links* a symbolic link is none.
+    """
+    try:
+        found = is_filter(path, follow_links=follow_links)
+    except FileNotFoundError:
+        return
+    if not found:
+        raise FormatError(path, "magic", 0, "a filter file, or none", "another file", _FOREIGN)
+
+
+def _leads_to(path: str, finished: UnmappedFile) -> bool:
+    try:
+        return stamp_at(path)[:2] == finished.stamp[:2]
+    except FileNotFoundError:
+        return False
+
+
+def _pieces(finished: UnmappedFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the payload in pieces of whole chunks, with the offset of each in it."""
+    header = finished.header
+    step = _CHUNKS_AT_ONCE * CHUNK_BYTES
+    for start in range(0, header.payload_bytes, step):
+        num_bytes = min(step, header.payload_bytes - start)
+        yield start, finished.read(header.payload_offset + start, num_bytes)

@@ -1,0 +1,123 @@
+"""Keys that are to leave a counting filter, looked up before any of them is removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mmbloom.errors import AbsentKeyError, ParameterError
+from mmbloom.format.fields import HASH
+from mmbloom.operations.additions import absent, split
+from mmbloom.operations.distinct import DistinctHashes, hashes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmbloom.filters.counting import CountingBloomFilter
+    from mmbloom.keys.pieces import Nulls
+
+
+class Removed(NamedTuple):
+    """What became of keys that were to leave.
+
+    Attributes:
+        keys: how many were removed, each once.
+        gone: how many of these are definitely not in now. The others were added more often, or
+            other keys cover them.
+        never_added: keys that were "maybe" before, and absent when it was their turn: they, or
+            others that were removed with them, had never been added. What they took, other keys
+            lack, which may now be answered "definitely not": build the filter anew.
+    """
+
+    keys: int
+    gone: int
+    never_added: int
+
+
+class LeavingKeys:
+    """Keys that are to leave a counting filter, taken from any number of batches, each once.
+
+    Guarantee: nothing is removed before remove(), and nothing at all if a batch had a bad key, or,
+        unless they may be passed over, one of the keys is definitely not in.
+    Sharing: one thread.
+    Limits: remove what was added, and nothing else. A key that was never added, and is "maybe" by
+        chance, is removed all the same, which damages others. So a removal that was cut short, by
+        a kill or a power loss, cannot be repeated with if_absent="skip": about as large a share of
+        what it had removed as the fpr is "maybe" still, and would be removed twice. 16 bytes of
+        memory a key, 32 while they are sorted.
+    """
+
+    def __init__(self, target: CountingBloomFilter) -> None:
+        """Begin with none; *target* may be open read-only, to see what would happen."""
+        self._target = target._steady()
+        self._hashes = DistinctHashes()
+
+    def take(
+        self,
+        keys: object,
+        *,
+        nulls: Nulls = "raise",
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
+        """Keep the keys of a batch; return how many it has, with repetitions.
+
+        Args:
+            keys: as for CountingBloomFilter.update().
+            nulls: as for CountingBloomFilter.update().
+            progress: called as ``progress(num_keys)`` as they are read.
+
+        Raises:
+            KeyTypeError, KeyValueError: a bad key.
+        """
+        target, num_keys = self._target, 0
+        target._check_open()
+        for hashes in hashes_of(keys, target._header, nulls):
+            self._hashes.add(hashes)
+            num_keys += len(hashes) // HASH.size
+            if progress is not None:
+                progress(num_keys)
+        return num_keys
+
+    def __len__(self) -> int:
+        """Return how many distinct keys there are."""
+        return len(self._hashes)
+
+    def num_absent(self) -> int:
+        """Return how many of them are definitely not in. Cost: a look-up of each."""
+        return len(absent(self._target, self._hashes.sorted())) // HASH.size
+
+    def remove(self, *, if_absent: Literal["raise", "skip"] = "raise") -> Removed:
+        """Remove each of them once.
+
+        Args:
+            if_absent: "raise" removes nothing if a key is definitely not in; "skip" passes over
+                such keys.
+
+        Raises:
+            AbsentKeyError: a key is definitely not in.
+            ReadOnlyError: the filter is open read-only. OSError: as CountingBloomFilter.update().
+        """
+        if if_absent not in ("raise", "skip"):
+            raise ParameterError("if_absent", "'raise' or 'skip'", if_absent)
+        target = self._target
+        target._check_writable()
+        missing, there = split(target, self._hashes.sorted())
+        if missing and if_absent == "raise":
+            where = f"{target._where()}: {len(missing) // HASH.size} of {len(self)} keys"
+            raise AbsentKeyError(where, 0)
+        self._hashes = DistinctHashes()
+        never_added = self._remove_all(memoryview(there))
+        removed = len(there) // HASH.size - never_added
+        gone = len(absent(target, bytearray(there))) // HASH.size - never_added
+        return Removed(removed, gone, never_added)
+
+    def _remove_all(self, hashes: memoryview) -> int:
+        """Remove all that are in when it is their turn; return how many are not."""
+        num_absent = 0
+        while len(hashes):
+            try:
+                self._target._remove_hashes(hashes)
+                break
+            except AbsentKeyError as exc:
+                num_absent += 1
+                hashes = hashes[HASH.size * (exc.num_removed + 1) :]
+        return num_absent

@@ -1,0 +1,1 @@
+"""Formulas: from a number of keys and a rate to bits, probes and slots, and back."""

@@ -1,0 +1,1 @@
+"""A folder of named filters, each with its generations."""

@@ -1,0 +1,320 @@
+"""Lists of keys, one and many: what they are read as, how far, and how they are gone on with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from key_lists import keys_of, read_in_two
+
+import mmbloom
+from mmbloom.keys import lines
+from mmbloom.sources import list_reader as sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mmbloom.sources.source import KeyBlock, Source
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with lists, the current one."""
+    (tmp_path / "a.txt").write_bytes(b"ada\nalan\n")
+    (tmp_path / "b.txt").write_bytes(b"barbara")
+    (tmp_path / "c.gz").write_bytes(gzip.compress(b"\nclaude\n"))
+    (tmp_path / "empty.txt").write_bytes(b"\n\r\n")
+    (tmp_path / "ranges").mkdir()
+    (tmp_path / "ranges" / "00000").write_bytes(b"A:1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# -- lines of text ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        ({}, [b"#c", b"a:1", b" #", b"b"]),
+        ({"comment": "#"}, [b"a:1", b" #", b"b"]),
+        ({"comment": "a"}, [b"#c", b" #", b"b"]),
+        ({"blank": "key"}, [b"#c", b"a:1", b"", b"\r", b" #", b"b"]),
+        ({"blank": "key", "comment": "#"}, [b"a:1", b"", b"\r", b" #", b"b"]),
+    ],
+)
+def test_comments_and_empty_lines_are_what_the_options_say(
+    folder: Path, options: dict[str, Any], keys: list[bytes]
+) -> None:
+    """A comment begins a line; an empty line may have a CR."""
+    (folder / "list").write_bytes(b"#c\na:1\n\n\r\n #\nb")
+    blooms = [mmbloom.BloomFilter.in_memory(capacity=99, fpr=1e-9) for _ in range(2)]
+
+    with mmbloom.read_list("list", **options) as found:
+        assert keys_of(found) == keys
+        assert (found.lines_read, found.text_bytes) == (6, 14)
+    with mmbloom.read_list("list", **options) as found:
+        blooms[0].update(found)
+    blooms[1].update([key.removesuffix(b"\r") for key in keys])
+    assert blooms[0] == blooms[1]
+
+
+def test_an_empty_line_can_be_a_bad_one(folder: Path) -> None:
+    """Named by its number; a build may leave it out."""
+    (folder / "list").write_bytes(b"a\n\nb\n")
+
+    with (
+        mmbloom.read_list("list", blank="bad") as found,
+        pytest.raises(mmbloom.SourceError, match=r"^list, line 2: an empty line"),
+    ):
+        mmbloom.build("f.mmb", found, fpr=0.01)
+    with mmbloom.read_list("list", blank="bad", on_error="skip") as found:
+        built = mmbloom.build("f.mmb", found, fpr=0.01)
+    with built:
+        assert built.keys_added == 2
+    assert (found.bad.num_bad, found.bad.first) == (1, ["list, line 2: an empty line"])
+
+
+# -- what a list is read as ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"format": "xml"},
+            "format: expected one of text, csv, tsv, jsonl, parquet, arrow, ranges",
+        ),
+        ({"column": 0}, "column: expected a name, or a number from 1, found 0"),
+        ({"column": True}, "column: expected a name, or a number from 1, found True"),
+        ({"column": "a", "format": "text"}, "column: expected none for the format text"),
+        ({"column": "a"}, "column: expected a format beside it"),
+        ({"column": "a", "format": "csv", "header": False}, "header: expected True where"),
+        (
+            {"field": 2, "delimiter": ",", "format": "csv"},
+            "field: expected none for the format csv",
+        ),
+        ({"blank": "bad", "format": "csv"}, "blank: expected none for the format csv"),
+        ({"delimiter": ",", "format": "tsv"}, "delimiter: expected none for the format tsv"),
+        ({"header": True}, "header: expected none for the format text"),
+        (
+            {"comment": "#", "column": "a", "format": "jsonl"},
+            "comment: expected none for the format",
+        ),
+        ({"comment": "##"}, "comment: expected one ASCII character"),
+        ({"comment": "##", "format": "csv"}, "comment: expected one ASCII character"),
+        ({"blank": "no"}, "blank: expected 'skip', 'key' or 'bad'"),
+        ({"on_error": "no"}, "on_error: expected 'raise', 'skip' or 'count'"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_options_that_do_not_go_together_are_refused_by_name(
+    options: dict[str, Any], says: str
+) -> None:
+    """An option without effect would be a list read otherwise than asked for."""
+    with pytest.raises(mmbloom.ParameterError, match=says):
+        mmbloom.read_list("a.txt", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "says"),
+    [
+        (
+            "ranges",
+            {"comment": "#"},
+            mmbloom.ParameterError,
+            "comment: expected none for the format",
+        ),
+        ("ranges", {"format": "text"}, IsADirectoryError, "ranges"),
+        ("a.txt", {"format": "ranges"}, mmbloom.SourceError, "a.txt: a file: the format ranges is"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_folder_is_ranges_and_nothing_else(
+    name: str, options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    """And ranges are a folder."""
+    with pytest.raises(error, match=says):
+        mmbloom.read_list(name, **options)
+
+
+@pytest.mark.usefixtures("folder")
+def test_hash_count_is_split_at_the_colon_in_folders_too() -> None:
+    """What stands for breach lists goes for folders of them."""
+    with mmbloom.read_list("ranges", delimiter=":") as found:
+        assert keys_of(found) == [b"00000A:1"]
+
+
+# -- many ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("folder")
+def test_many_lists_are_read_as_one() -> None:
+    """Each as what it is; counts go over all."""
+    paths = ["b.txt", "a*.txt", "c.gz"]
+
+    with mmbloom.read_lists(paths) as found:
+        assert found.total_bytes == sum(map(os.path.getsize, ["b.txt", "a.txt", "c.gz"]))
+        assert found.name == "b.txt"
+        assert keys_of(found) == [b"barbara", b"ada", b"alan", b"claude"]
+        assert found.done_bytes == found.total_bytes
+        assert (found.lines_read, found.text_bytes, found.name) == (5, 24, "c.gz")
+    with mmbloom.read_lists(["a.txt", "ranges"]) as found:
+        assert found.total_bytes == 0  # that of folders is not known before
+        assert keys_of(found) == [b"ada", b"alan", b"00000A:1"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_file_is_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand lists need no thousand descriptors."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 4)
+    before = len(os.listdir("/proc/self/fd"))
+
+    with mmbloom.read_lists(["a.txt", "b.txt", "c.gz"]) as found:
+        for _ in found:
+            assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_list_without_keys_is_an_error_among_many() -> None:
+    """It is the wrong file, or an interrupted download; a list alone may be empty."""
+    says = "empty.txt: no keys: it is empty, or has empty lines only"
+    for paths in (["empty.txt"], ["a.txt", "empty.txt", "b.txt"]):
+        with mmbloom.read_lists(paths) as found, pytest.raises(mmbloom.SourceError, match=says):
+            keys_of(found)
+    with (
+        mmbloom.read_lists(["a.txt"], comment="a") as found,
+        pytest.raises(mmbloom.SourceError, match="or has empty lines and comments only"),
+    ):
+        keys_of(found)
+    with mmbloom.read_list("empty.txt") as found:
+        assert keys_of(found) == []
+    with mmbloom.read_lists(["empty.txt"], blank="key") as found:
+        assert len(keys_of(found)) == 2
+
+
+def test_what_cannot_be_read_is_known_before_the_first_key(folder: Path) -> None:
+    """Not after hours spent on the lists before it."""
+    (folder / "d.txt").write_bytes(b"7z\xbc\xaf\x27\x1c")
+
+    with pytest.raises(mmbloom.SourceError, match=r"d.txt: 7-Zip data"):
+        mmbloom.read_lists(["a.txt", "d.txt"])
+    with pytest.raises(FileNotFoundError):
+        mmbloom.read_lists(["a.txt", "gone.txt"])
+    with pytest.raises(mmbloom.ParameterError, match="paths: expected several paths"):
+        mmbloom.read_lists("a.txt")  # type: ignore[arg-type]
+
+
+def test_a_key_in_quotes_is_refused_among_many(folder: Path) -> None:
+    """Nobody asks for it with its quotes; whole lines may begin with one, and other fields."""
+    (folder / "q.txt").write_bytes(b'\n1,"ada"\n2,"grace"\n')
+
+    with (
+        mmbloom.read_lists(["q.txt"], delimiter=",", field=2) as found,
+        pytest.raises(mmbloom.SourceError, match=r"q.txt, line 2: the key begins with a double"),
+    ):
+        keys_of(found)
+    for options in ({}, {"delimiter": ","}, {"delimiter": ",", "field": 3}):
+        with mmbloom.read_lists(["q.txt"], **options) as found:  # type: ignore[arg-type]
+            next(iter(found))
+    with mmbloom.read_lists(["q.txt"], format="csv", column=2) as found:
+        assert keys_of(found) == [b"ada", b"grace"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_first_block_of_each_list_can_be_looked_at() -> None:
+    """For notes about what looks wrong."""
+    seen = []
+
+    def look(source: Source, block: KeyBlock) -> None:
+        seen.append((source.name, source.sample(block), source.note[:24]))
+
+    with sources.open_lists(["a.txt", "ranges"], {}, watch=look) as found:
+        keys_of(found)
+
+    assert seen == [
+        ("a.txt", b"ada\nalan\n", ""),
+        ("ranges", b"00000A:1\n", "ranges: 1 of 1048576 ran"),
+    ]
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_blocks", range(7))
+def test_lists_are_gone_on_with_where_they_were_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
+) -> None:
+    """In any of them, at its start, in the middle and at its end; the position is JSON."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 16)
+    (folder / "d.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + b"dennis\n" * 9))
+    paths = ["a.txt", "c.gz", "d.gz", "b.txt"]
+    with mmbloom.read_lists(paths) as whole:
+        expected = keys_of(whole)
+
+    with mmbloom.read_lists(paths) as first, mmbloom.read_lists(paths) as second:
+        assert first.signature() == second.signature()
+        found = read_in_two(first, second, num_blocks)
+        assert json.loads(json.dumps(first.position)) == first.position
+        assert found == expected
+        for name in ("lines_read", "text_bytes", "done_bytes", "position"):
+            assert getattr(second, name) == getattr(whole, name), name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda: os.utime("a.txt", ns=(1, 1)), id="date"),
+        pytest.param(lambda: os.truncate("a.txt", 3), id="size"),
+        pytest.param(lambda: os.utime("ranges/00000", ns=(1, 1)), id="range-file"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_the_signature_tells_changed_files(change: Callable[[], None]) -> None:
+    """A build that was interrupted is not gone on with another list."""
+    before = _signature("a.txt", "ranges")
+    assert json.loads(json.dumps(before)) == before
+
+    change()
+
+    assert _signature("a.txt", "ranges") != before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": ":"},
+        {"delimiter": ":", "field": 2},
+        {"comment": "#"},
+        {"blank": "key"},
+        {"format": "csv"},
+        {"format": "csv", "column": 1},
+        {"format": "csv", "column": "ada"},
+        {"format": "csv", "column": 1, "header": True},
+        {"on_error": "skip"},
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_the_signature_tells_other_options(options: dict[str, Any]) -> None:
+    """They give other keys."""
+    assert _signature("a.txt", **options) != _signature("a.txt")
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/null"])
+def test_what_cannot_be_read_again_has_no_signature(path: str) -> None:
+    """A pipe is gone when it has been read."""
+    with (
+        mmbloom.read_list(path) as found,
+        pytest.raises(mmbloom.ParameterError, match="files, which can be read again"),
+    ):
+        found.signature()
+
+
+def _signature(*paths: str, **options: Any) -> list[Any]:  # noqa: ANN401 - any option
+    with mmbloom.read_lists(paths, **options) as found:
+        return found.signature()
