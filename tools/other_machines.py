@@ -5,7 +5,8 @@
 For each: the kernel is compiled without a warning and runs all C tests of
 tests/engine/kernel; a reader around it (golden_reader.c) then opens every file of tests/golden,
 which a little-endian machine of 64 bits wrote, checks what there is to check, and gives the answers
-of answers.json. Debian's packages: gcc-s390x-linux-gnu, libc6-dev-s390x-cross and qemu-user-static; gcc-12-multilib.
+of answers.json. Debian's packages: gcc-s390x-linux-gnu,
+libc6-dev-s390x-cross and qemu-user-static; gcc-12-multilib.
 """
 
 from __future__ import annotations
