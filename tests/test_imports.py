@@ -25,6 +25,7 @@ ROOMS = [
     "keys",
     "sizing",
     "storage",
+    "kinds",
     "filters",
     "sources",
     "operations",
