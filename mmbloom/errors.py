@@ -1,9 +1,9 @@
-"""Every exception of mmbloom, on one screen.
+"""Every exception of mmbloom.
 
-One base class, leaves by what the caller can do, standard parents. Each keeps its fields as
-attributes and passes them to ``args``, so that it survives pickling. The operating system's own
-errors (a missing file, no permission, a directory as path, an existing target) stay what they are:
-``FileNotFoundError``, ``PermissionError`` and so on.
+All derive from one base class and from a standard exception. There is one class for each thing
+that a caller can do about an error. Each keeps its facts as attributes and passes them to ``args``,
+so it can be pickled. Errors of the operating system (a missing file, no permission, a directory as
+path, an existing target) keep their classes: ``FileNotFoundError``, ``PermissionError`` and so on.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import os
 
 
 class MmbloomError(Exception):
-    """Base of every error that mmbloom defines."""
+    """Base class of every error that mmbloom defines."""
 
 
 class ParameterError(MmbloomError, ValueError):
-    """A parameter has a value outside its range: change the call."""
+    """A parameter has a value that is not allowed: change the call."""
 
     def __init__(self, name: str, rule: str, found: object, hint: str = "") -> None:
         super().__init__(name, rule, found, hint)
@@ -33,21 +33,21 @@ class ParameterTypeError(ParameterError, TypeError):
 
 
 class KeyTypeError(MmbloomError, TypeError):
-    """This type has no canonical bytes: encode the key first."""
+    """An object of this type cannot be a key: encode it first."""
 
 
 class KeyValueError(MmbloomError, ValueError):
-    """The type is right, the key is not: a lone surrogate, or text that is not hexadecimal."""
+    """The key has the right type but is not valid: a lone surrogate, or text that is not hex."""
 
 
 class FormatError(MmbloomError, ValueError):
-    """The bytes at *path* are not a filter that can be trusted: restore or rebuild the file."""
+    """The file at *path* is damaged or is not a filter: restore it, or build it again."""
 
     default_hint = (
         "The file is damaged or is not an mmbloom filter. Restore it from a copy, or build it again"
     )
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a damaged field has exactly these facts
+    def __init__(  # noqa: PLR0913, PLR0917 - the facts about a damaged field
         self, path: str, field: str, offset: int, expected: object, found: object, hint: str = ""
     ) -> None:
         super().__init__(path, field, offset, expected, found, hint)
@@ -66,17 +66,17 @@ class TruncatedError(FormatError):
 
 
 class ChecksumError(FormatError):
-    """The payload does not match its checksums: bits have changed since the file was sealed."""
+    """The file does not match its checksums: bytes have changed since it was sealed."""
 
 
 class VersionError(FormatError):
-    """The file is sound but needs something that this release does not know: upgrade mmbloom."""
+    """The file is not damaged, but this release cannot read it: upgrade mmbloom."""
 
-    default_hint = "Upgrade mmbloom to a release that knows it, or build the file again"
+    default_hint = "Upgrade mmbloom to a release that supports it, or build the file again"
 
 
 class WrongKindError(MmbloomError, ValueError):
-    """The file is sound, but a filter of another kind: mmbloom.open() opens it."""
+    """The file is a filter of another kind: open it with mmbloom.open()."""
 
     def __init__(self, path: str, expected: str, found: str) -> None:
         super().__init__(path, expected, found)
@@ -90,7 +90,7 @@ class WrongKindError(MmbloomError, ValueError):
 
 
 class LockHeldError(MmbloomError, RuntimeError):
-    """Another handle is writing this file: wait until it is closed, or open read-only."""
+    """Another writer has this file open: wait until it is closed, or open the file read-only."""
 
     def __init__(self, path: str, lock_path: str) -> None:
         super().__init__(path, lock_path)
@@ -99,12 +99,12 @@ class LockHeldError(MmbloomError, RuntimeError):
     def __str__(self) -> str:
         return (
             f"{self.path}: another writer holds {self.lock_path}. "
-            "Wait until it has closed the filter, or open it read-only with mmbloom.open()."
+            "Wait until it closes the filter, or open the file read-only with mmbloom.open()."
         )
 
 
 class ReadOnlyError(MmbloomError, ValueError):
-    """The handle or the file cannot be changed: use open_writable, or make a copy."""
+    """The handle or the file cannot be changed: use open_writable(), or make a copy."""
 
 
 class ClosedError(MmbloomError, ValueError):
@@ -112,9 +112,10 @@ class ClosedError(MmbloomError, ValueError):
 
 
 class CapacityError(MmbloomError, ValueError):
-    """One more key would exceed the capacity: nothing of that key was set.
+    """One more key would exceed the capacity: that key was not added.
 
-    *num_added*: how many new keys of the same call were added before; None where none could be.
+    *num_added* is how many new keys of the same call were added first, or None if the call adds all
+    of its keys or none.
     """
 
     def __init__(self, where: str, capacity: int, num_added: int | None = None) -> None:
@@ -122,19 +123,19 @@ class CapacityError(MmbloomError, ValueError):
         self.where, self.capacity, self.num_added = where, capacity, num_added
 
     def __str__(self) -> str:
-        before = ""
+        added = ""
         if self.num_added is not None:
-            before = f" Of this call, {self.num_added} new keys were added before."
+            added = f"; {self.num_added} new keys of this call were added first"
         return (
-            f"{self.where}: more than its capacity of {self.capacity} distinct keys.{before} "
-            "Make a larger filter, or create it with overfill=True and watch expected_fpr()."
+            f"{self.where}: capacity of {self.capacity} distinct keys exceeded{added}. "
+            "Create a larger filter, or create it with overfill=True and watch expected_fpr()."
         )
 
 
 class AbsentKeyError(MmbloomError, KeyError):
-    """The key to remove is definitely not in: it was never added, or is removed already.
+    """The key to remove is not in the filter: it was never added, or was already removed.
 
-    *num_removed*: how many keys of the same call were removed before it; of it nothing was changed.
+    *num_removed* is how many keys of the same call were removed first. This key changed nothing.
     """
 
     def __init__(self, where: str, num_removed: int) -> None:
@@ -142,17 +143,17 @@ class AbsentKeyError(MmbloomError, KeyError):
         self.where, self.num_removed = where, num_removed
 
     def __str__(self) -> str:
-        before = ""
+        removed = ""
         if self.num_removed:
-            before = f" The {self.num_removed} keys of this call that came before it are removed."
+            removed = f"; {self.num_removed} keys of this call were removed first"
         return (
-            f"{self.where}: the key to remove is definitely not in: it was never added, or is "
-            f"removed already.{before} Look keys up before, or catch AbsentKeyError."
+            f"{self.where}: cannot remove a key that is not in the filter (never added, or already "
+            f"removed){removed}. Check first, or catch AbsentKeyError."
         )
 
 
 class IncompatibleError(MmbloomError, ValueError):
-    """Two filters differ in a field that must be equal: build them with the same parameters."""
+    """Two filters differ in a field that must be equal: build both with the same parameters."""
 
     def __init__(self, field: str, left: object, right: object) -> None:
         super().__init__(field, left, right)
@@ -164,18 +165,18 @@ class IncompatibleError(MmbloomError, ValueError):
 
 
 class NotInStoreError(MmbloomError, KeyError):
-    """A store has no filter of this name, or no older generation of it."""
+    """A store has no filter with this name, or no older generation of it."""
 
     def __init__(self, folder: str, name: str, what: str) -> None:
         super().__init__(folder, name, what)
         self.folder, self.name, self.what = folder, name, what
 
     def __str__(self) -> str:
-        return f"{self.folder}: no {self.what} named {self.name!r}: list(store) has all names"
+        return f"{self.folder}: no {self.what} named {self.name!r}. list(store) returns all names."
 
 
 class ConstructionError(MmbloomError, RuntimeError):
-    """No fuse filter of these keys was found: build it with another seed."""
+    """No fuse filter of these keys could be built: pass another seed."""
 
     def __init__(self, num_keys: int, num_seeds: int) -> None:
         super().__init__(num_keys, num_seeds)
@@ -183,17 +184,18 @@ class ConstructionError(MmbloomError, RuntimeError):
 
     def __str__(self) -> str:
         return (
-            f"none of {self.num_seeds} attempts gave a fuse filter of these {self.num_keys} keys, "
-            "which chance does not do: their hashes were chosen. Build it with another seed=."
+            f"could not build a fuse filter from these {self.num_keys} keys in {self.num_seeds} "
+            "attempts. This does not happen by chance: the keys were crafted to collide. "
+            "Pass another seed."
         )
 
 
 class SourceError(MmbloomError, ValueError):
-    """A list of keys cannot be read as one: binary, empty, or compressed in an unknown way."""
+    """A file is not a list of keys: it is binary, empty, or compressed in an unknown way."""
 
 
 class SpillError(MmbloomError, RuntimeError):
-    """The spill file of a build, at *where*, does not hold what was written to it: build again."""
+    """The spill file of a build, at *where*, has changed since it was written: build again."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(where, reason)
@@ -202,12 +204,12 @@ class SpillError(MmbloomError, RuntimeError):
     def __str__(self) -> str:
         return (
             f"spill file in {self.where}: {self.reason}. The disk or another program changed it: "
-            "build again, with another --spill-folder if it happens again."
+            "build again, and use another spill folder if it happens again."
         )
 
 
 class MemoryBudgetError(MmbloomError, MemoryError):
-    """A build cannot go on within the memory that it was given: give it more."""
+    """A build cannot continue within its memory limit: raise the limit."""
 
     def __init__(self, budget_bytes: int, needed_bytes: int, reason: str) -> None:
         super().__init__(budget_bytes, needed_bytes, reason)
@@ -215,22 +217,22 @@ class MemoryBudgetError(MmbloomError, MemoryError):
 
     def __str__(self) -> str:
         return (
-            f"memory: {self.budget_bytes} bytes are not enough, {self.needed_bytes} would be: "
-            f"{self.reason}. Give the build more memory, or fewer jobs."
+            f"memory={self.budget_bytes} is too small: {self.reason}, which needs at least "
+            f"{self.needed_bytes} bytes. Give the build more memory, or fewer jobs."
         )
 
 
 class NoSpaceError(MmbloomError, OSError):
-    """The file does not fit on the disk. A new one is not there; an old one is unchanged."""
+    """The file does not fit on the disk. No new file was created; an old one is unchanged."""
 
     def __init__(self, path: str, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(path, needed_bytes, free_bytes)
         self.path, self.needed_bytes, self.free_bytes = path, needed_bytes, free_bytes
-        # OSError takes three arguments for errno, strerror and filename: put that right.
+        # OSError reads its three arguments as errno, strerror and filename, so these are set again.
         self.errno, self.strerror, self.filename = errno.ENOSPC, os.strerror(errno.ENOSPC), path
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: needs {self.needed_bytes} bytes, {self.free_bytes} are free. "
+            f"{self.path}: needs {self.needed_bytes} bytes, but only {self.free_bytes} are free. "
             "Free some space, or choose another folder."
         )

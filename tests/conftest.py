@@ -41,7 +41,7 @@ def collected() -> list[str]:
 
 @pytest.fixture
 def unsanitized() -> None:
-    """Skip a test under tools/sanitized.py, where memory is taken and kept for other reasons."""
+    """Skip a test under the campaign sanitized, where measured memory means nothing."""
     if "libasan" in os.environ.get("LD_PRELOAD", ""):
         pytest.skip("the address sanitizer takes memory for itself: it cannot be measured here")
 

@@ -1,6 +1,6 @@
 """Golden files: made once, read by every release, and answered exactly as on the first day.
 
-A missing or changed one is a failure; no test writes them. tools/make_golden.py made them.
+A missing or changed one is a failure; no test writes them. tools/make/make_golden.py made them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     for folder in FOLDERS.values()
     for name, answer in json.loads((folder / "answers.json").read_text()).items()
 }
-TOOL = HERE.parent / "tools" / "make_golden.py"
+TOOL = HERE.parent / "tools" / "make" / "make_golden.py"
 
 
 def key(kind: str, number: int, key_form: str) -> str:

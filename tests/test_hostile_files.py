@@ -1,4 +1,4 @@
-"""Mutated headers and files, a few thousand; tools/fuzz_files.py tries millions of the same."""
+"""A few thousand mutated headers and files; the campaign fuzz-files tries millions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parents[1] / "tools" / "fuzz_files.py"
+CAMPAIGNS = Path(__file__).parents[1] / "tools" / "campaigns"
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run the tool once, in a process of its own: a crash is a finding too."""
     path = tmp_path_factory.mktemp("fuzz") / "report.json"
-    command = [sys.executable, str(TOOL), "--seed", "11", "--json", str(path)]
+    command = [sys.executable, str(CAMPAIGNS), "fuzz-files", "--seed", "11", "--json", str(path)]
     command += ["--headers", "2000", "--files", "400", "--seconds", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert path.exists(), done.stderr

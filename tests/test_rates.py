@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from filter_files import rate_of
 
 from mmbloom import BloomFilter, CountingBloomFilter
-from mmbloom.engine import ENGINE, BloomCore, RowsBatch, hash_batch, popcount, probes
-from mmbloom.filters import measure
-from mmbloom.format.fields import LAYOUT_RULES
-from mmbloom.sizing.bloom import LAYOUT_IDS, Geometry, model_fpr, plan, plan_counters
+from mmbloom.engine import ENGINE, RowsBatch, View, hash_batch, popcount, probes
+from mmbloom.format.kinds import LAYOUT_RULES
+from mmbloom.sizing.bloom import LAYOUT_IDS, BloomGeometry, model_fpr, plan, plan_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,33 +53,24 @@ class Filled:
         self, layout: str, num_bits: int, num_probes: int, keys: Keys, *, seed: int = 0
     ) -> None:
         step = STEPS_OF_BITS[layout]
-        self.geometry = Geometry(layout, -(-num_bits // step) * step, num_probes).validate()
+        self.geometry = BloomGeometry(layout, -(-num_bits // step) * step, num_probes).validate()
         self.payload = bytearray(self.geometry.payload_bytes)
         self._seed = seed
-        self._core = BloomCore()
-        self._core._attach(
-            self.payload,
-            LAYOUT_RULES[layout].number,
-            self.geometry.num_bits,
-            num_probes,
-            seed,
-            0,
-            writable=True,
-            write_through=False,
-            keys_added=0,
-            limit=None,
+        rule, shape = LAYOUT_RULES[layout], (self.geometry.num_bits, num_probes)
+        self._view = View(
+            self.payload, rule.number, rule.probe_scheme, shape, seed, 0, writable=True
         )
-        self._core._add_hashes(hash_batch(_batch(keys), seed, 0))
+        self._view.add_many(hash_batch(_batch(keys), seed, 0), len(keys))
 
     @property
     def rate(self) -> float:
         """The rate that this filter has, by its bits."""
-        return measure.expected_fpr(self.geometry, memoryview(self.payload))
+        return rate_of(self.geometry, self.payload)
 
     def answers(self, keys: Keys) -> Keys:
         """Look up numbers."""
         maybe = np.empty(len(keys), np.bool_)
-        self._core._contains_batch(_batch(keys), maybe.view(np.uint8))
+        self._view.contains_batch(_batch(keys), maybe.view(np.uint8))
         return maybe
 
     def false_positives(self, absent: Keys) -> int:
@@ -346,29 +337,19 @@ def test_a_filter_around_2_to_the_32_bits_uses_all_of_them_evenly(num_bits: int)
     """
     num_bytes = -(-num_bits // 512) * 64
     keys, absent = random_keys(14, 100_000), random_keys(15, 100_000)
-    core = BloomCore()
     answers = np.empty(len(keys), np.uint8)
     with mmap.mmap(-1, num_bytes) as memory, memoryview(memory) as view:
-        core._attach(
-            memory,
-            LAYOUT_IDS["classic"],
-            num_bits,
-            7,
-            0,
-            0,
-            writable=True,
-            write_through=False,
-            keys_added=0,
-            limit=None,
-        )
-        assert core._add_hashes(hash_batch(_batch(keys), 0, 0)) == len(keys)
+        rule = LAYOUT_RULES["classic"]
+        found = View(memory, rule.number, rule.probe_scheme, (num_bits, 7), 0, 0, writable=True)
+        hashes = hash_batch(_batch(keys), 0, 0)
+        assert found.add_many(hashes, len(keys)) == (len(keys), len(keys), 0)
         size = num_bytes // 16
         slices = np.array([popcount(view[i * size : (i + 1) * size]) for i in range(16)])
         beyond = popcount(view[2**29 :])
-        core._contains_batch(_batch(keys), answers)
+        found.contains_batch(_batch(keys), answers)
         assert answers.all()
-        core._contains_batch(_batch(absent), answers)
-        core._detach()
+        found.contains_batch(_batch(absent), answers)
+        del found
 
     assert not answers.any()  # fpr (7e5 / 2^32)^7 = 3e-27
     mean = slices.sum() / 16

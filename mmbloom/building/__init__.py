@@ -1,1 +1,1 @@
-"""Offline build: keys, seen once and uncounted, become a sealed file as large as they need."""
+"""Building: keys, read once and not counted before, become a filter file of the right size."""

@@ -1,8 +1,8 @@
-"""What a build that may be interrupted puts down, and what the next one takes up again.
+"""Checkpoints of a build that may be interrupted, from which the next one continues.
 
-After each spill: the spill file, the table of the run, then the state of the reading. What the
-state names is on disk before it does. A build with other parameters, or of lists that have changed,
-is another build, and refused.
+At each spill, the spill file is written first, then the table of the run, then the state of the
+reading. All that the state refers to is on disk before it. A checkpoint of a build with other
+parameters, or of lists that have changed, is refused.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from array import array
 from contextlib import suppress
 from typing import Any
 
-from mmbloom.building.hashes import NUM_PARTITIONS
 from mmbloom.building.runs import Run
 from mmbloom.engine import checksum64
 from mmbloom.errors import LockHeldError, ParameterError, SpillError
+from mmbloom.kinds.partitions import NUM_PARTITIONS
 from mmbloom.storage.journal import Journal
 from mmbloom.storage.spill import SpillFile
 
-_VERSION = 1  # of what is in the folder; a release reads only its own
+_VERSION = 2  # of the files in the folder; a release reads its own version only
 _STATE, _SPILL = "state", "spill"
 _CHECKSUM_BYTES = 8
 
@@ -30,27 +30,27 @@ class Checkpoint:
     """The checkpoints of one build, in a journal.
 
     Attributes:
-        state: what save() was last given by this build or by the one before; None at the beginning.
+        state: what save() was last given, by this build or the interrupted one; None if never.
     """
 
     def __init__(self, journal: Journal, signature: dict[str, Any]) -> None:
-        """Take up what is in the journal.
+        """Read what is in the journal.
 
         Raises:
-            ParameterError: it is of a build with another *signature*.
+            ParameterError: it was written by a build with another *signature*.
             SpillError: it is damaged.
         """
         self._journal = journal
-        self._signature = json.loads(json.dumps(signature))  # as it will be read
+        self._signature = json.loads(json.dumps(signature))  # in the form in which it is read back
         self.state: dict[str, Any] | None = None
         self._num_runs = 0
         self._spill_bytes = 0
         saved = journal.load(_STATE)
         if saved is not None:
-            self._take_up(saved)
+            self._read(saved)
 
     def open_spill(self) -> SpillFile:
-        """Open the spill file, as long as the state says."""
+        """Open the spill file, with the length that the state says."""
         return SpillFile.named(self._journal.file(_SPILL), self._spill_bytes)
 
     def runs(self) -> list[Run]:
@@ -58,10 +58,10 @@ class Checkpoint:
         return [self._load_run(number) for number in range(self._num_runs)]
 
     def save(self, spill: SpillFile, runs: list[Run], state: dict[str, Any]) -> None:
-        """Put down that *runs* are in *spill*, and where the reading stands.
+        """Save that *runs* are in *spill*, and the *state* of the reading.
 
         Raises:
-            NoSpaceError, OSError: the checkpoint before this one still counts.
+            NoSpaceError, OSError: the previous checkpoint is still valid.
         """
         spill.sync()
         for number in range(self._num_runs, len(runs)):
@@ -78,24 +78,23 @@ class Checkpoint:
         self._journal.save(_STATE, _with_checksum(json.dumps(saved).encode()))
 
     def discard_without_state(self) -> None:
-        """Take all away unless there is something to go on from."""
+        """Remove everything unless there is a state to continue from."""
         if self.state is None:
             _discard(self._journal)
 
-    def _take_up(self, saved: bytes) -> None:
+    def _read(self, saved: bytes) -> None:
         found = json.loads(self._without_checksum(saved, "the checkpoint"))
-        hint = f"without it the build begins anew, and drops what is kept in {self._journal.path}"
+        hint = f"without resume the build starts over and deletes {self._journal.path}"
         if found["version"] != _VERSION:
-            rule = "the release that began this build"
-            version = f"checkpoint version {found['version']}"
-            raise ParameterError("resume", rule, version, hint)
+            rule = f"a checkpoint of version {_VERSION}"
+            raise ParameterError("resume", rule, f"version {found['version']}", hint)
         for name, value in self._signature.items():
             before = found["signature"].get(name)
             if before != value and name == "lists":
-                rule = "the lists of the build that was interrupted, unchanged, read the same way"
-                raise ParameterError("resume", rule, "other ones", hint)
+                rule = "the lists of the interrupted build, unchanged and read in the same way"
+                raise ParameterError("resume", rule, "other lists", hint)
             if before != value:
-                rule = f"the {name} of the build that was interrupted, {before}"
+                rule = f"the {name} of the interrupted build, {before}"
                 raise ParameterError("resume", rule, value, hint)
         self._num_runs, self._spill_bytes = found["runs"], found["spill_bytes"]
         self.state = found["state"]
@@ -123,7 +122,7 @@ def _with_checksum(body: bytes) -> bytes:
 
 
 def discard_stale(path: str) -> None:
-    """Take away what an interrupted build left in the folder at *path*; one in use stays."""
+    """Remove the folder of an interrupted build at *path*, unless a build is using it."""
     if not os.path.isdir(path) or os.path.islink(path):
         return
     with suppress(LockHeldError, PermissionError), Journal(path) as journal:

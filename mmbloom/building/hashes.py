@@ -1,39 +1,40 @@
-"""Pass one: the hashes of all keys, partitioned in memory, and past the budget in a spill file.
+"""Pass one: the hashes of all keys in partitions, in memory and, past the budget, in a spill file.
 
-Filled by several threads at a time. Knows nothing of filters, and does not sort: ``loading`` does,
-``direct`` drains the partitions into a payload instead.
+Several threads fill the partitions at the same time. Nothing here knows about filters, and nothing
+sorts: ``loading`` does, or a direct payload takes the hashes out of the partitions instead.
 """
 
 from __future__ import annotations
 
 from array import array
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.building.runs import SLICE_BYTES, SLICE_HASHES, Run, write_partitions
+from mmbloom.building.runs import PIECE_BYTES, PIECE_HASHES, Run
 from mmbloom.engine import ObjectBatch, Partitions, RowsBatch, hash_batch
 from mmbloom.errors import MemoryBudgetError
 from mmbloom.format.fields import HASH
 from mmbloom.keys.pieces import PIECE_KEYS
+from mmbloom.kinds.partitions import NUM_PARTITIONS, PARTITION_BITS
 from mmbloom.storage.closing import Closing
 from mmbloom.storage.memory import map_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from mmbloom.building.thread_pool import Crew
+    from mmbloom.building.thread_pool import ThreadPool
     from mmbloom.engine import LinesBatch, OffsetsBatch
     from mmbloom.keys.pieces import Piece
     from mmbloom.storage.spill import SpillFile
 
     MemoryBatch = RowsBatch | OffsetsBatch | LinesBatch
 
-PARTITION_BITS = 10
-NUM_PARTITIONS = 1 << PARTITION_BITS
 CHUNK_BYTES = 4096
-STAGE_BYTES = NUM_PARTITIONS * 256  # of a lane
-_ADDED_AT_ONCE = 1 << 18  # hashes of Python objects: all need room at once
-_LEAST_ADDED_BYTES = 8 << 20  # hashes of a block of 1 MiB of the shortest lines
+LANE_BYTES = NUM_PARTITIONS * 256  # in which a thread collects the hashes of each partition
+_MOST_BUFFER_BYTES = 8 << 20
+_ADDED_AT_ONCE = 1 << 18  # hashes of Python objects: there must be memory for all of them
+_LEAST_ADDED_BYTES = 8 << 20  # hashes of a text block of 1 MiB of the shortest lines
 
 
 class Keying(NamedTuple):
@@ -45,35 +46,38 @@ class Keying(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What became of a batch: its keys, its bad keys, and why the first of these were bad."""
+    """What became of a batch: its keys, its bad keys, and the errors of the first bad ones."""
 
     num_keys: int
     num_bad: int
     errors: list[Exception]
 
 
-class HashStore(Closing):
-    """Hashes by the million; use it in a ``with`` block.
+class KeyHashes(Closing):
+    """The hashes of the keys of one build. Use it in a ``with`` block.
 
-    Memory: what it was given; 16 bytes a key of a list of Python objects come on top.
+    Memory: what it was given, and 16 bytes for each key of a list of Python objects.
     """
 
-    def __init__(self, memory_bytes: int, crew: Crew, spill: Callable[[], SpillFile]) -> None:
-        """Set memory aside, untouched yet. *spill* makes the spill file, when it is needed."""
-        self._crew, self._make_spill = crew, spill
+    def __init__(
+        self, memory_bytes: int, pool: ThreadPool, make_spill: Callable[[], SpillFile]
+    ) -> None:
+        """Reserve memory, which is not touched yet. *make_spill* is called when it is full."""
+        self._pool, self._make_spill = pool, make_spill
         self.memory_bytes = memory_bytes
-        # What is left beside the arena: a buffer a job, and the blocks that are being read.
-        share = min(8 << 20, memory_bytes // (8 * crew.jobs))
-        self.buffer_bytes = max(1, share // SLICE_BYTES) * SLICE_BYTES
-        arena_bytes = memory_bytes - crew.jobs * self.buffer_bytes - memory_bytes // 16
-        least = crew.jobs * (STAGE_BYTES + NUM_PARTITIONS * CHUNK_BYTES) + _LEAST_ADDED_BYTES
+        # The rest is for a buffer for each thread, and for the text blocks that are being read.
+        buffer_bytes = min(_MOST_BUFFER_BYTES, memory_bytes // (8 * pool.jobs))
+        self.buffer_bytes = max(1, buffer_bytes // PIECE_BYTES) * PIECE_BYTES
+        arena_bytes = memory_bytes - pool.jobs * self.buffer_bytes - memory_bytes // 16
+        least = pool.jobs * (LANE_BYTES + NUM_PARTITIONS * CHUNK_BYTES) + _LEAST_ADDED_BYTES
         if arena_bytes < least:
             needed = memory_bytes + (least - arena_bytes) * 4 // 3
-            raise MemoryBudgetError(memory_bytes, needed, f"{crew.jobs} jobs have a share each")
+            reason = f"each of {pool.jobs} jobs needs memory of its own"
+            raise MemoryBudgetError(memory_bytes, needed, reason)
         self._arena_bytes = arena_bytes // CHUNK_BYTES * CHUNK_BYTES
-        self.partitions = Partitions(map_memory(self._arena_bytes), PARTITION_BITS, crew.jobs)
-        self._lanes = list(range(crew.jobs))
-        self._keys_of_lane = [0] * crew.jobs
+        self.partitions = Partitions(map_memory(self._arena_bytes), PARTITION_BITS, pool.jobs)
+        self._lanes = list(range(pool.jobs))
+        self._keys_of_lane = [0] * pool.jobs
         self._most_chunks = self._needed_chunks = 0
         self._barrier_is_wanted = False
         self.spill: SpillFile | None = None
@@ -81,12 +85,12 @@ class HashStore(Closing):
 
     @property
     def keys_read(self) -> int:
-        """Keys that were added, with repetitions."""
+        """Keys that were added, repetitions included."""
         return sum(self._keys_of_lane)
 
     @property
-    def hashes_held(self) -> int:
-        """Hashes in memory now. No task may run."""
+    def num_in_memory(self) -> int:
+        """Hashes that are in memory now. No task may run."""
         return sum(map(self.partitions.count, range(NUM_PARTITIONS)))
 
     @property
@@ -97,32 +101,33 @@ class HashStore(Closing):
 
     @property
     def spilled_bytes(self) -> int:
-        """What is in the spill file."""
+        """Bytes in the spill file."""
         return 0 if self.spill is None else self.spill.num_bytes
 
     @property
     def spare_bytes(self) -> int:
-        """Memory that is left for buffers while the partitions are in memory."""
-        return self.buffer_bytes * self._crew.jobs
+        """Memory for buffers while the partitions are in memory."""
+        return self.buffer_bytes * self._pool.jobs
 
     @property
     def is_full(self) -> bool:
-        """Whether what comes next has no room. No task may run."""
+        """Whether the next keys do not fit. No task may run."""
         return self._needed_chunks > self.partitions.chunks_left
 
     def ask_for_barrier(self) -> None:
-        """Have tasks() put a barrier before the next task."""
+        """Let tasks() put a barrier before the next task."""
         self._barrier_is_wanted = True
 
     def tasks(
         self, pieces: Iterable[Piece], keying: Keying
     ) -> Iterator[Callable[[], Added] | None]:
-        """Yield what adds each of *pieces*, for ``Crew.results``.
+        """Yield tasks that add each of *pieces*, for ``ThreadPool.results``.
 
-        At a barrier, None, no task runs: if the store ``is_full``, room must be made then.
+        At a barrier, None, no task runs. If ``is_full`` then, hashes must be taken out of the
+        partitions.
 
         Raises:
-            MemoryBudgetError: even all the memory has no room for a piece.
+            MemoryBudgetError: a piece does not fit even in empty partitions.
         """
         for piece in pieces:
             batch = piece.batch
@@ -141,17 +146,17 @@ class HashStore(Closing):
                 yield partial(self._add_batch, batch, keying)
 
     def spill_file(self) -> SpillFile:
-        """Return the spill file, made if there is none yet."""
+        """Return the spill file; make it if there is none yet."""
         if self.spill is None:
             self.spill = self._make_spill()
         return self.spill
 
     def restore(self, spill: SpillFile, runs: list[Run]) -> None:
-        """Go on with what another process has spilled."""
+        """Continue with hashes that another process has spilled."""
         self.spill, self.runs = spill, runs
 
     def spill_all(self, tell: Callable[[int, int], object]) -> None:
-        """Write all partitions to the spill file, and forget them. No task may run.
+        """Write all partitions to the spill file, and clear them. No task may run.
 
         *tell* is called with (bytes written, bytes in all).
 
@@ -165,100 +170,91 @@ class HashStore(Closing):
         spill = self.spill_file()
         run = Run.of_counts(spill.reserve(total), counts)
         done = 0
-        for written in self._crew.do(self._spill_tasks(spill, run)):
+        for written in self._pool.do(self._spill_tasks(spill, run)):
             done += written
             tell(done, total)
         self.runs.append(run)
         self.partitions.clear()
 
     def release_memory(self) -> int:
-        """Let go of the partitions, which are empty, and their memory; return how many bytes."""
+        """Drop the partitions, which are empty, and their memory; return its size in bytes."""
         del self.partitions
         return self._arena_bytes
 
     def close(self) -> None:
-        """Give the spill file back; the memory goes with the last who uses it."""
+        """Close the spill file. The memory is freed when nothing uses it."""
         if self.spill is not None:
             self.spill.close()
 
     def _barrier_before(self, num_keys: int) -> Iterator[None]:
-        """Yield a barrier if so many keys may not fit beside what tasks that run take meanwhile."""
+        """Yield a barrier if *num_keys* may not fit beside the keys of tasks that run."""
         self._needed_chunks = self.partitions.chunks_for(num_keys)
         self._most_chunks = max(self._most_chunks, self._needed_chunks)
-        would_fit = (self._crew.num_running + 1) * self._most_chunks <= self.partitions.chunks_left
+        would_fit = (self._pool.num_running + 1) * self._most_chunks <= self.partitions.chunks_left
         if would_fit and not self._barrier_is_wanted:
             return
         self._barrier_is_wanted = False
         yield None
         if self.is_full:
             more = (self._needed_chunks - self.partitions.chunks_left) * CHUNK_BYTES * 4 // 3
-            reason = f"{num_keys} keys have to be added at once"
+            reason = f"{num_keys} keys must be added at once"
             raise MemoryBudgetError(self.memory_bytes, self.memory_bytes + more, reason)
 
     def _add_batch(self, batch: MemoryBatch, keying: Keying) -> Added:
-        lane = self._lanes.pop()  # as many lanes as threads
-        try:
+        with self._lane() as lane:
             added = Added(*self.partitions.add_batch(lane, batch, *keying))
             self._keys_of_lane[lane] += added.num_keys
-        finally:
-            self._lanes.append(lane)
         return added
 
     def _add_hashes(self, hashes: memoryview) -> Added:
-        lane = self._lanes.pop()
-        try:
+        with self._lane() as lane:
             self.partitions.add_hashes(lane, hashes)
             self._keys_of_lane[lane] += len(hashes) // HASH.size
-        finally:
-            self._lanes.append(lane)
         return Added(len(hashes) // HASH.size, 0, [])
 
+    @contextmanager
+    def _lane(self) -> Iterator[int]:
+        lane = self._lanes.pop()  # there are as many as threads
+        try:
+            yield lane
+        finally:
+            self._lanes.append(lane)
+
     def _spill_tasks(self, spill: SpillFile, run: Run) -> Iterator[Callable[[], int]]:
-        """Yield what writes neighbouring partitions, about a buffer full of them at a time."""
-        offsets, slices = run.starts()
+        """Yield tasks that write neighbouring partitions, about a buffer full of them each."""
+        offsets, pieces = run.starts()
         most = self.buffer_bytes // HASH.size
         first = count = 0
         for partition in range(NUM_PARTITIONS + 1):
             is_end = partition == NUM_PARTITIONS
             if partition > first and (is_end or count + run.counts[partition] > most):
                 yield partial(
-                    self._spill_some,
+                    self._spill_partitions,
                     spill,
                     run,
                     range(first, partition),
                     offsets[first],
-                    slices[first],
+                    pieces[first],
                 )
                 first, count = partition, 0
             if not is_end:
                 count += run.counts[partition]
 
-    def _spill_some(
-        self, spill: SpillFile, run: Run, some: range, offset: int, first_slice: int
+    def _spill_partitions(
+        self, spill: SpillFile, run: Run, partitions: range, offset: int, first_piece: int
     ) -> int:
-        counts = run.counts[some.start : some.stop]
+        counts = run.counts[partitions.start : partitions.stop]
         total = sum(counts) * HASH.size
         data = memoryview(bytearray(min(total, self.buffer_bytes)))
         if len(data) < total:  # one partition, larger than all buffers: some key is repeated
-            self._spill_large(spill, run, some.start, offset, first_slice, data)
+            done = 0
+            while copied := self.partitions.copy(partitions.start, data, done):
+                at, number = offset + done * HASH.size, first_piece + done // PIECE_HASHES
+                run.write(spill, at, number, data, array("Q", [copied]))
+                done += copied
             return total
         at = 0
-        for partition in some:
+        for partition in partitions:
             at += self.partitions.copy(partition, data[at:]) * HASH.size
-        write_partitions(spill, run, offset, first_slice, data, counts)
+        run.write(spill, offset, first_piece, data, counts)
         return total
-
-    def _spill_large(  # noqa: PLR0913, PLR0917 - what _spill_some() has
-        self,
-        spill: SpillFile,
-        run: Run,
-        partition: int,
-        offset: int,
-        first_slice: int,
-        data: memoryview,
-    ) -> None:
-        done = 0
-        while copied := self.partitions.copy(partition, data, done):
-            at, number = offset + done * HASH.size, first_slice + done // SLICE_HASHES
-            write_partitions(spill, run, at, number, data, array("Q", [copied]))
-            done += copied

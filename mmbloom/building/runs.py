@@ -1,7 +1,7 @@
 """Runs: partitions of hashes in the spill file, as they were in memory when it was full.
 
-A run holds all partitions one behind the other. Each partition is cut into slices with a checksum
-each, so that a disk that lies is found out before it makes a filter lie.
+A run holds all partitions one after the other. Each partition is divided into pieces with a
+checksum each, so that a disk that returns wrong data cannot lead to a wrong filter.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from mmbloom.storage.spill import SpillFile
 
-SLICE_HASHES = 1 << 16
-SLICE_BYTES = SLICE_HASHES * HASH.size
+PIECE_HASHES = 1 << 16
+PIECE_BYTES = PIECE_HASHES * HASH.size
 
 
 class Run(NamedTuple):
-    """One run: where it begins, how many hashes each partition has, a checksum for each slice."""
+    """One run: where it begins, the number of hashes of each partition, a checksum per piece."""
 
     start: int
     counts: array[int]
@@ -31,40 +31,52 @@ class Run(NamedTuple):
 
     @classmethod
     def of_counts(cls, start: int, counts: array[int]) -> Run:
-        """Return a run that is to be written at *start*."""
-        return cls(start, counts, array("Q", bytes(8 * sum(map(_num_slices, counts)))))
+        """Return a run that will be written at *start*."""
+        return cls(start, counts, array("Q", bytes(8 * sum(map(_num_pieces, counts)))))
 
     def starts(self) -> tuple[list[int], list[int]]:
-        """Return where each partition begins in the file, and the number of its first slice."""
-        offsets, slices = [self.start], [0]
+        """Return where each partition begins in the file, and the number of its first piece."""
+        offsets, pieces = [self.start], [0]
         for count in self.counts:
             offsets.append(offsets[-1] + count * HASH.size)
-            slices.append(slices[-1] + _num_slices(count))
-        return offsets, slices
+            pieces.append(pieces[-1] + _num_pieces(count))
+        return offsets, pieces
+
+    def write(
+        self, spill: SpillFile, offset: int, first_piece: int, data: memoryview, counts: array[int]
+    ) -> None:
+        """Write neighbouring partitions of the run, one after the other in *data*."""
+        at, number = 0, first_piece
+        for count in counts:
+            for done in range(0, count, PIECE_HASHES):
+                num_bytes = min(PIECE_HASHES, count - done) * HASH.size
+                self.checksums[number] = checksum64(data[at : at + num_bytes])
+                at, number = at + num_bytes, number + 1
+        spill.write(offset, data[:at])
 
 
 class RunReader:
-    """Reads the partitions of runs; threads may share it."""
+    """Reads the partitions of runs. Threads may share it."""
 
     def __init__(self, spill: SpillFile, runs: list[Run]) -> None:
         self._spill = spill
         self._runs = [(run, *run.starts()) for run in runs]
 
     def count(self, partition: int) -> int:
-        """Return how many hashes all runs have of a partition."""
+        """Return how many hashes of a partition there are in all runs."""
         return sum(run.counts[partition] for run, _, _ in self._runs)
 
-    def slices(self, partition: int) -> Iterator[Slice]:
-        """Yield the slices of a partition, in the order in which they were written."""
+    def pieces(self, partition: int) -> Iterator[SpilledPiece]:
+        """Yield the pieces of a partition, in the order in which they were written."""
         for run, offsets, firsts in self._runs:
             left, offset = run.counts[partition], offsets[partition]
             for number in range(firsts[partition], firsts[partition + 1]):
-                count = min(left, SLICE_HASHES)
-                yield Slice(self._spill, offset, count, run.checksums[number])
+                count = min(left, PIECE_HASHES)
+                yield SpilledPiece(self._spill, offset, count, run.checksums[number])
                 left, offset = left - count, offset + count * HASH.size
 
 
-class Slice(NamedTuple):
+class SpilledPiece(NamedTuple):
     """Some hashes in the spill file."""
 
     spill: SpillFile
@@ -73,7 +85,7 @@ class Slice(NamedTuple):
     checksum: int
 
     def read(self, out: memoryview) -> None:
-        """Read the slice to the front of *out*. Raises: SpillError if it is damaged."""
+        """Read the piece to the start of *out*. Raises: SpillError if it is damaged."""
         view = out[: self.num_hashes * HASH.size]
         self.spill.read(self.offset, view)
         if checksum64(view) != self.checksum:
@@ -81,18 +93,5 @@ class Slice(NamedTuple):
             raise SpillError(self.spill.where, reason)
 
 
-def write_partitions(  # noqa: PLR0913, PLR0917 - a stretch of a run has these parts
-    spill: SpillFile, run: Run, offset: int, first_slice: int, data: memoryview, counts: array[int]
-) -> None:
-    """Write neighbouring partitions of *run*, which lie one behind the other in *data*."""
-    at, number = 0, first_slice
-    for count in counts:
-        for done in range(0, count, SLICE_HASHES):
-            num_bytes = min(SLICE_HASHES, count - done) * HASH.size
-            run.checksums[number] = checksum64(data[at : at + num_bytes])
-            at, number = at + num_bytes, number + 1
-    spill.write(offset, data[:at])
-
-
-def _num_slices(count: int) -> int:
-    return -(-count // SLICE_HASHES)
+def _num_pieces(count: int) -> int:
+    return -(-count // PIECE_HASHES)

@@ -1,9 +1,9 @@
-"""A few threads that work through tasks, with results in the order of the tasks.
+"""A few threads that do tasks, and hand out the results in the order of the tasks.
 
-Engines release the GIL, so threads are enough. The caller's thread takes part: it fetches the next
-task (which may read a file, or run the caller's own iterator) and, when the others are busy, does
-it itself; in the end it takes over what still waits for them. So *jobs* threads run in all, and one
-job means no thread at all.
+Engines release the GIL, so threads are enough. The caller's thread works too: it fetches the next
+task (which may read a file, or run the caller's own iterator), does it itself when the others are
+busy, and at the end takes over tasks that no thread has begun. So *jobs* threads run in all, and
+one job starts no thread.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
     from types import TracebackType
 
-_MOST_AHEAD = 4  # results a thread that wait for the one before them: each holds memory
+_MOST_AHEAD = 4  # results per thread that wait for an earlier one: each holds memory
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class _Outcome(Protocol[T_co]):
-    """A result that is there, or will be: what futures are."""
+    """A result, or an error, now or later. Futures have these methods."""
 
     def done(self) -> bool: ...
     def result(self) -> T_co: ...
 
 
 class _Done(Generic[T]):
-    """What a task gave, or raised, that the caller's thread did."""
+    """The outcome of a task that the caller's thread did."""
 
     def __init__(self, task: Callable[[], T]) -> None:
         try:
@@ -52,7 +52,7 @@ class _Done(Generic[T]):
 
 
 class _Queued(Generic[T]):
-    """What another thread does, or will do."""
+    """The outcome of a task that was given to another thread."""
 
     def __init__(self, task: Callable[[], T], future: Future[T]) -> None:
         self._task, self._future = task, future
@@ -64,12 +64,12 @@ class _Queued(Generic[T]):
         return self._future.result()
 
     def taken_over(self) -> _Done[T] | None:
-        """Do it now, in this thread; None if another has begun."""
+        """Do the task now, in this thread; None if another thread has begun it."""
         return _Done(self._task) if self._future.cancel() else None
 
 
-class Crew:
-    """*jobs* threads, the caller's one among them; use it in a ``with`` block, from one thread."""
+class ThreadPool:
+    """*jobs* threads, including the caller's. Use it in a ``with`` block, from one thread."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs, self._pid = jobs, os.getpid()
@@ -90,19 +90,23 @@ class Crew:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait for tasks that run; drop the others."""
+        """Wait for tasks that run, and drop the others."""
         self._drop()
         if self._pool is not None:
             self._pool.shutdown()
 
+    def narrowed(self, jobs: int) -> ThreadPool:
+        """Return a pool of fewer threads to use instead, for tasks that need more memory each."""
+        return ThreadPool(jobs)
+
     def results(self, tasks: Iterable[Callable[[], T] | None]) -> Iterator[T | None]:
         """Do *tasks*; yield the result of each, in order.
 
-        A None among the tasks is a barrier: all before it are done, and their results yielded, then
-        None is; what comes behind begins when the next result is asked for.
+        None among the tasks is a barrier: all tasks before it are done and their results yielded,
+        then None is yielded. The tasks after it begin when the next result is asked for.
 
-        A task that raises ends it: the error of the first such task, in order, is raised. Tasks
-        that have begun are waited for in any case; so their memory may be used again.
+        If tasks raise, the error of the first of them, in order, is raised, and no more tasks are
+        begun. Tasks that have begun are always waited for, so their memory may be reused.
         """
         outcomes: deque[_Outcome[T]] = deque()
         try:
@@ -121,22 +125,22 @@ class Crew:
             self._drop()
 
     def do(self, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-        """Do *tasks*, none of which is a barrier; see results()."""
-        yield from cast("Iterator[T]", self.results(tasks))  # no barrier, so no None of its own
+        """Do *tasks* without barriers; see results()."""
+        yield from cast("Iterator[T]", self.results(tasks))  # no barrier, so no None from one
 
     @property
     def num_running(self) -> int:
-        """Tasks that have begun, or may at any time, and have not ended."""
+        """Tasks that run, or may begin at any time."""
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
         return sum(not future.done() for future in self._waiting)
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:  # no thread came along, so results would never come
-            raise RuntimeError("a build goes on only in the process that began it, not in a fork")
+        if os.getpid() != self._pid:  # a fork has no copy of the threads, so it would wait forever
+            raise RuntimeError("a build cannot continue in a forked child")
 
     def _begin(self, task: Callable[[], T]) -> _Outcome[T]:
-        # One task waits for each thread, so that none is idle while the next is fetched.
+        # Each thread has tasks waiting, so that none is idle while the next one is fetched.
         if self._pool is None or self.num_running >= 3 * (self.jobs - 1):
             return _Done(task)
         future = self._pool.submit(task)
@@ -144,16 +148,16 @@ class Crew:
         return _Queued(task, future)
 
     def _drop(self) -> None:
-        """Cancel what has not begun, wait for the rest."""
+        """Cancel tasks that have not begun, and wait for the rest."""
         for future in self._waiting:
             future.cancel()
         while self._waiting:
-            with suppress(Exception):  # raised where the results are, or nobody asks any more
+            with suppress(Exception):  # raised with its result, unless nobody asks for that now
                 self._waiting.popleft().result()
 
 
 def _finished(outcomes: deque[_Outcome[T]]) -> Iterator[T]:
-    """Yield all results in order; rather than wait, do what waits, the last first."""
+    """Yield all results in order. Instead of waiting, do tasks that have not begun, last first."""
     while outcomes:
         while not outcomes[0].done() and _take_over(outcomes):
             pass

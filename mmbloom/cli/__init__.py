@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import mmbloom
+from mmbloom import MmbloomError, ParameterError
 from mmbloom.cli import failures, streams
 from mmbloom.cli.options import Parser, UsageError
-from mmbloom.errors import MmbloomError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 # The help lines are here so that the module of one command is imported, and not those of all.
 COMMANDS = {
     "build": "build a filter file from lists of keys",
+    "create": "make an empty filter file, to add keys to",
     "add": "add keys to a filter file that is not sealed, after a forecast",
     "remove": "remove keys from a counting filter",
+    "seal": "finish a filter file: add its checksums, and never change it again",
     "export": "write a counting filter as a read-only Bloom filter, a quarter of its size",
     "check": "print the keys that may be in a filter",
     "info": "show what a filter file is, and how full",
@@ -35,6 +37,7 @@ COMMANDS = {
     "store": "keep named filters and their generations in a folder",
     "digest": "print the SHA-256 of filter files, to pin them",
     "demo": "build and check a generated list, and say what happened",
+    "help": "print a page of the manual; without a topic, list the pages",
 }
 
 ERROR = 2
@@ -63,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     prog = "mmbloom"
     try:
         try:
+            if argv is None:
+                _catch_interrupts()
             words = sys.argv[1:] if argv is None else argv
             name = _parser().parse_args(words[:1]).command
             prog = f"mmbloom {name}"
@@ -82,6 +87,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED and argv is None:
         _die_of_interrupt()
     return code
+
+
+def _catch_interrupts() -> None:
+    """From here on raise KeyboardInterrupt on Ctrl-C, which ended the process until now."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _die_of_interrupt() -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mmbloom.cli import output
 from mmbloom.cli.failures import (
     CommandError,
-    fuse_is_fixed,
-    hibp_is_an_option,
+    kind_is_fixed,
     refuse_hibp_of_text,
-    show_bad_lines,
 )
-from mmbloom.cli.options import UsageError, add_list_options, open_lists, rate, resolve_hibp
-from mmbloom.cli.progress import progress
+from mmbloom.cli.options import UsageError, add_list_options, rate, resolve_hibp
+from mmbloom.cli.taking import take_all
 
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import BloomFilter, CountingBloomFilter, NewKeys
+    from mmbloom import Additions, BloomFilter, CountingBloomFilter
 
 DESCRIPTION = """\
 Add the keys of lists to a filter file that is not sealed, as those are that
-BloomFilter.create() and 'mmbloom build --kind counting' make. First all lists
+'mmbloom create' and 'mmbloom build --kind counting' make. First all lists
 are read and looked up: how many keys are new, and what the false-positive rate
 will be. Then all new keys are added, or, if they do not fit or a line is bad,
 none. Lists are read once, so - is fine. Memory: 32 bytes a new key.
@@ -37,6 +35,14 @@ examples:
 
 exit codes: 0 done, 1 with --dry-run: they would be refused, 2 error.
 """
+
+
+_SEALED = "it is sealed, and a sealed file never changes. "
+_COPY = "'mmbloom merge {0} -o NEW' copies it to a file that can be changed"
+_UNITE = (
+    "Build a file of the new keys with the same --capacity, --fpr, --layout, --seed and "
+    "--key-form, and unite the two with 'mmbloom merge'; or build it again from all lists"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--max-fpr: expected 0 < P < 1, found {arguments.max_fpr:g}")
     with _open(arguments) as target:
         refuse_hibp_of_text(arguments, target.key_form)
-        new = mmbloom.NewKeys(target)
-        num_read, num_bad = _take_all(new, target.key_form, arguments)
+        new = mmbloom.Additions(target)
+        num_read, num_bad = take_all("mmbloom add", new, target.key_form, arguments)
         facts: dict[str, Any] = {
             "path": arguments.filter,
             "keys_read": num_read,
@@ -92,55 +98,27 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(arguments: argparse.Namespace) -> BloomFilter | CountingBloomFilter:
     """Open the file: for writing, unless nothing is to be written."""
-    from mmbloom import BloomFilter, CountingBloomFilter
-    from mmbloom import open as open_filter
+    import mmbloom
 
-    found = open_filter(arguments.filter, advice="normal")
-    sealed = found.sealed
-    if arguments.dry_run and not sealed and isinstance(found, BloomFilter | CountingBloomFilter):
-        return found
+    path = arguments.filter
+    found = mmbloom.open(path, advice="normal")
+    kind, sealed = mmbloom.KINDS[found.kind], found.sealed
+    if arguments.dry_run and not sealed and kind.can_add:
+        return cast("BloomFilter", found)
     found.close()
-    if found.kind == "fuse":
-        raise fuse_is_fixed(arguments.filter, "add")
+    if not kind.can_add:
+        raise kind_is_fixed(path, kind.name, "add")
     if sealed:
-        raise _sealed(arguments.filter, found.kind)
-    return (CountingBloomFilter if found.kind == "counting" else BloomFilter).open_writable(
-        arguments.filter
-    )
-
-
-def _sealed(path: str, kind: str) -> CommandError:
-    if kind == "counting":
-        return CommandError(
-            f"{path}: it is sealed, and a sealed file never changes. 'mmbloom merge {path} -o NEW' "
-            "copies it to a file that can be changed"
+        raise CommandError(
+            f"{path}: {_SEALED}" + (_COPY if kind.can_remove else _UNITE).format(path)
         )
-    return CommandError(
-        f"{path}: it is sealed, and a sealed file never changes. Build a file of the new keys with "
-        "the same --capacity, --fpr, --layout, --seed and --key-form, and unite the two with "
-        "'mmbloom merge'; or build it anew from all lists"
-    )
+    return cast("BloomFilter", mmbloom.open_writable(path))
 
 
-def _take_all(new: NewKeys, key_form: str, arguments: argparse.Namespace) -> tuple[int, int]:
-    """Read all lists; return how many keys they have, and how many bad lines were left out."""
-    arguments.key_form = key_form  # whoever opens lists notes what looks wrong for it
-    with (
-        hibp_is_an_option(arguments),
-        open_lists("mmbloom add", arguments.lists, arguments) as keys,
-        progress(quiet=arguments.quiet) as show,
-    ):
-        num_read = new.take(
-            keys, progress=lambda _: show("look up", keys.done_bytes, keys.total_bytes, "bytes")
-        )
-    show_bad_lines("mmbloom add", keys, arguments)
-    return num_read, keys.bad.num_bad
-
-
-def _refusal(new: NewKeys, facts: dict[str, Any], max_fpr: float | None) -> str:
+def _refusal(new: Additions, facts: dict[str, Any], max_fpr: float | None) -> str:
     """Return why the keys must not be added, "" if they may."""
     count = output.count_text
-    if not new.fit:
+    if not new.fits():
         return (
             f"{facts['path']}: {count(facts['keys_before'], 'key')} and "
             f"{count(facts['new_keys'], 'new one')} are more than its capacity of "

@@ -15,14 +15,13 @@ from mmbloom.cli.options import (
     rate,
     resolve_hibp,
 )
-from mmbloom.cli.progress import progress
+from mmbloom.cli.progress import of_lists, progress
 
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import AuditReport
-    from mmbloom.cli.progress import Report
-    from mmbloom.filters.handle import FilterHandle
+    from mmbloom import AuditReport, Filter
+    from mmbloom.cli.progress import Show
 
 DESCRIPTION = """\
 Measure the false-positive rate of a filter with keys that are no members: the
@@ -99,22 +98,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def _audit_random(
-    audited: FilterHandle, arguments: argparse.Namespace, show: Report
-) -> AuditReport:
+def _audit_random(audited: Filter, arguments: argparse.Namespace, show: Show) -> AuditReport:
     import mmbloom
 
-    total = arguments.num_keys
+    total: int = arguments.num_keys
     keys = mmbloom.RandomKeys(total, seed=arguments.seed or 0, key_form=audited.key_form)
     return mmbloom.audit(
         audited,
         keys,
         confidence=arguments.confidence,
-        progress=lambda done: show("look up", done, total),
+        progress=lambda state: show(state._replace(total=total)),
     )
 
 
-def _audit_list(audited: FilterHandle, arguments: argparse.Namespace, show: Report) -> AuditReport:
+def _audit_list(audited: Filter, arguments: argparse.Namespace, show: Show) -> AuditReport:
     import mmbloom
 
     arguments.key_form = audited.key_form  # whoever opens lists notes what looks wrong for it
@@ -126,7 +123,7 @@ def _audit_list(audited: FilterHandle, arguments: argparse.Namespace, show: Repo
             audited,
             keys,
             confidence=arguments.confidence,
-            progress=lambda _: show("look up", keys.done_bytes, keys.total_bytes, "bytes"),
+            progress=of_lists(show, keys),
         )
     show_bad_lines("mmbloom audit", keys, arguments)
     return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,10 @@ from mmbloom.cli.failures import (
 from mmbloom.cli.options import (
     UsageError,
     add_list_options,
+    add_metadata,
     check_output,
     count,
+    metadata_of,
     open_lists,
     rate,
     resolve_hibp,
@@ -28,35 +29,35 @@ from mmbloom.cli.progress import progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
-    from mmbloom.building.progress import BuildReport, Progress
-    from mmbloom.cli.progress import Report
-    from mmbloom.sources.list_reader import KeyList
+    from mmbloom import BuildReport
+    from mmbloom.sources.list_reader import ListReader
     from mmbloom.storage.publish import IfExists
 
 DESCRIPTION = """\
 Build a filter file from lists of keys: text, one key a line; CSV, JSON lines,
-Parquet or Arrow, one column; or a folder of range files. Packed lists (gzip,
-xz, zstd, bzip2) are read as they are. Repeated keys count once, and the file is
-as large as the distinct keys need. It appears complete or not at all, and is
-never overwritten unasked. Any number of keys will do: what does not fit in
---memory, 16 bytes a key, goes to a spill file, which leaves nothing behind.
+Parquet or Arrow, one column; or a folder of range files. Compressed lists
+(gzip, xz, zstd, bzip2) are read directly. Repeated keys count once, and the
+file is as large as the distinct keys need. It appears complete or not at all;
+an existing file is replaced only with --force. Keys that do not fit in
+--memory, at 16 bytes a key, go to a temporary spill file.
 """
 EPILOG = """\
 examples:
-  mmbloom build passwords.txt.xz -o passwords.mmb --fpr 0.001
-  mmbloom build pwned-sha1.txt -o pwned.mmb --fpr 0.001 --hibp    # HASH:count
+  mmbloom build passwords.txt.xz -o passwords.mmb
+  mmbloom build pwned-sha1.txt -o pwned.mmb --hibp    # HASH:count
   mmbloom build 'urls-*.gz' -o urls.mmb --fpr 1e-6 --meta source=crawl
   mmbloom build users.csv.zst --column email -o users.mmb --fpr 1e-4
-  mmbloom build denied.txt -o denied.mmb --fpr 0.001 --kind fuse    # smallest
+  mmbloom build denied.txt -o denied.mmb --kind fuse    # smallest
   mmbloom build denied.txt -o denied.mmb --fpr 0.01 --kind counting
-  mmbloom build huge.txt.gz -o huge.mmb --fpr 0.001 --memory 2G --resume
+  mmbloom build huge.txt.gz -o huge.mmb --memory 2G --resume
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
+    from mmbloom import DEFAULT_FPR, KINDS
+
     parser.add_argument(
         "lists",
         nargs="+",
@@ -68,11 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="FILE", help="the filter file to write"
     )
     parser.add_argument(
-        "--fpr", required=True, type=rate, metavar="P", help="false-positive rate, such as 0.001"
+        "--fpr",
+        type=rate,
+        default=DEFAULT_FPR,
+        metavar="P",
+        help="false-positive rate (default %(default)s)",
     )
     parser.add_argument(
         "--kind",
-        choices=("bloom", "fuse", "counting"),
+        choices=KINDS,
         default="bloom",
         help="bloom (the default); fuse: smaller, with the next power of two below P as its "
         "rate; no key can be added to it later, and files of it cannot be merged; or counting: "
@@ -114,14 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_list_options(parser, on_error=True)
     _add_resources(parser)
-    parser.add_argument(
-        "--meta",
-        dest="metadata",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="store a fact in the file; VALUE is JSON, or else text (repeatable)",
-    )
+    add_metadata(parser)
     parser.add_argument(
         "--force", action="store_true", help="replace FILE if it exists; readers keep the old one"
     )
@@ -154,37 +152,37 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the file and say what happened."""
-    from mmbloom import CapacityError
-    from mmbloom.building.builder import build_file
-    from mmbloom.building.parameters import Parameters, Resources
+    from mmbloom import CapacityError, build
 
     _resolve(arguments)
-    parameters = Parameters(
-        arguments.fpr,
-        arguments.capacity,
-        arguments.layout,
-        arguments.seed,
-        arguments.key_form or "raw",
-        _metadata(arguments.metadata) or None,
-        arguments.kind,
-    )
-    resources = Resources(
-        arguments.memory,
-        arguments.jobs,
-        arguments.spill_folder,
-        arguments.exact,
-        arguments.resume,
-    )
+    metadata = metadata_of(arguments) or None
     with ExitStack() as stack:
         stack.enter_context(force_is_an_option(arguments))
         stack.enter_context(hibp_is_an_option(arguments))
         lists = stack.enter_context(open_lists("mmbloom build", arguments.lists, arguments))
         _refuse_own_list(lists, arguments.output)
-        show = _shown(stack.enter_context(progress(quiet=arguments.quiet)))
+        show = stack.enter_context(progress(quiet=arguments.quiet))
         if_exists: IfExists = "replace" if arguments.force else "raise"
         try:
-            report = build_file(
-                arguments.output, lists, parameters, resources, "raise", if_exists, show
+            built = stack.enter_context(
+                build(
+                    arguments.output,
+                    lists,
+                    kind=arguments.kind,
+                    fpr=arguments.fpr,
+                    capacity=arguments.capacity,
+                    layout=arguments.layout,
+                    seed=arguments.seed,
+                    key_form=arguments.key_form or "raw",
+                    metadata=metadata,
+                    if_exists=if_exists,
+                    memory=arguments.memory,
+                    jobs=arguments.jobs,
+                    spill_folder=arguments.spill_folder,
+                    exact=arguments.exact,
+                    resume=arguments.resume,
+                    progress=show,
+                )
             )
         except CapacityError as exc:
             message = f"{exc.where}, and --capacity is {exc.capacity}: raise it, or leave it out"
@@ -193,8 +191,9 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.resume:
                 streams.complain("mmbloom build: what was read is kept: the same command goes on")
             raise
+        facts = built.info()
     show_bad_lines("mmbloom build", lists, arguments)
-    _print_summary(arguments, report)
+    _print_summary(arguments, facts, built.report)
     return 0
 
 
@@ -204,20 +203,17 @@ def _resolve(arguments: argparse.Namespace) -> None:
     resolve_hibp(arguments)
     if arguments.hibp:
         if arguments.key_form is not None:
-            raise UsageError("--hibp has --key-form in it: leave that out")
+            raise UsageError("--hibp already implies --key-form")
         arguments.key_form = "hex"
-    if arguments.kind == "fuse" and arguments.capacity is not None:
-        raise UsageError("--capacity: a fuse filter has room for the keys of its lists, no others")
+    from mmbloom import KINDS
+
+    if arguments.capacity is not None and not KINDS[arguments.kind].can_add:
+        raise UsageError(
+            f"--capacity: a {arguments.kind} filter has room for the keys of its lists, no others"
+        )
 
 
-def _shown(report: Report) -> Callable[[Progress], object]:
-    def show(state: Progress) -> None:
-        report(state.phase, state.done, state.total, state.unit)
-
-    return show
-
-
-def _refuse_own_list(lists: KeyList, path: str) -> None:
+def _refuse_own_list(lists: ListReader, path: str) -> None:
     """Refuse to replace a list by the filter of its keys: a slip that loses the list."""
     if lists.reads_from(path):
         raise CommandError(
@@ -225,11 +221,11 @@ def _refuse_own_list(lists: KeyList, path: str) -> None:
         )
 
 
-def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:
-    from mmbloom import open as open_filter
+def _print_summary(
+    arguments: argparse.Namespace, facts: dict[str, Any], report: BuildReport
+) -> None:
+    from mmbloom import KINDS
 
-    with open_filter(arguments.output) as built:
-        facts = built.info()
     seconds = sum(report.seconds.values())
     if arguments.json:
         rounded = {phase: round(spent, 6) for phase, spent in report.seconds.items()}
@@ -239,8 +235,6 @@ def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:
         return
     count, size = output.count_text, output.size_text
     layout = f"{facts['layout']}, {count(facts['num_probes'], 'probe')}"
-    if facts["kind"] == "fuse":
-        layout += f", fingerprints of {count(facts['fingerprint_bits'], 'bit')}"
     phases = ", ".join(f"{phase} {spent:.2f}" for phase, spent in report.seconds.items())
     spilled = f", {size(report.spilled_bytes)} spilled" if report.spilled_bytes else ""
     output.print_rows(
@@ -249,6 +243,7 @@ def _print_summary(arguments: argparse.Namespace, report: BuildReport) -> None:
             ("read", _read_text(report)),
             ("keys", _keys_text(report)),
             ("layout", f"{layout}, {facts['bits_per_key']:.2f} bits a key"),
+            *KINDS[facts["kind"]].fact_rows(facts),
             ("fpr", f"{output.rate_text(facts['expected_fpr'])}; asked for {facts['fpr']:g}"),
             ("time", f"{seconds:.2f} s ({phases}), {count(report.keys_read / seconds)} keys/s"),
             ("memory", f"{size(report.peak_memory_bytes)} at most{spilled}"),
@@ -270,18 +265,3 @@ def _keys_text(report: BuildReport) -> str:
         return f"about {count(report.keys_added)} distinct, {count(report.keys_read)} read"
     repeated = report.keys_read - report.keys_added
     return f"{count(report.keys_added)} distinct, {count(repeated)} repeated"
-
-
-def _metadata(pairs: list[str]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name:
-            raise UsageError(f"--meta: expected NAME=VALUE, found {pair!r}")
-        if name in metadata:
-            raise UsageError(f"--meta: {name!r} is given twice")
-        try:
-            metadata[name] = json.loads(value)
-        except (ValueError, RecursionError):
-            metadata[name] = value
-    return metadata

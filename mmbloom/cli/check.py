@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from mmbloom.filters.handle import FilterHandle
+    from mmbloom import Filter, FilterStack
     from mmbloom.keys.lines import Lines
     from mmbloom.keys.records import Records
 
 DESCRIPTION = """\
-Print the keys that may be in a filter: those given as KEY, else the lines of
-standard input or of --list. A line is printed whole; of a table, CSV or JSON
-the key. A printed key may be a false positive, at the rate that 'mmbloom info'
-tells; one that is not printed is definitely not in. Answers come as the lines
-do, so it works in a pipe.
-Exit code: 0 some key may be in (with -v: some is not), 1 none, 2 error.
+Print the keys that may be in a filter. The keys are each KEY, or else the lines
+of --list or of standard input. A text line is printed whole; of a table, CSV or
+JSON only the key is printed. A printed key may be a false positive, at the rate
+that 'mmbloom info' shows; a key that is not printed is definitely not in the
+filter. Answers are printed as lines arrive, so the command works in a pipe.
+FILE can be the manifest of a stack (FilterStack.save() in Python).
+Exit code: 0 if a key was selected, 1 if none was, 2 error.
 """
 EPILOG = """\
 examples:
@@ -40,10 +41,10 @@ examples:
   mmbloom check seen.mmb -v < urls.txt > new.txt
   mmbloom check pwned.mmb --hibp --list suspects.txt    # lines are HASH:count
   mmbloom check denied.mmb --times example.org          # of a counting filter
+  mmbloom check all.stack hunter2                       # of a stack of filters
 """
 
-# Importing NumPy takes ten times as long as the rest of a look-up of a few keys. A block of that
-# size goes straight to the engine, without contains_many() and its reading ahead of cold files.
+# Importing NumPy, as contains_many() does, takes ten times as long as looking up a few keys.
 _FEW_BYTES = 4096
 
 
@@ -60,7 +61,9 @@ class _Tally(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("filter", metavar="FILE", help="the filter file")
+    parser.add_argument(
+        "filter", metavar="FILE", help="the filter file, or the manifest of a stack"
+    )
     parser.add_argument("keys", nargs="*", default=[], metavar="KEY", help="keys to look up")
     parser.add_argument(
         "--list",
@@ -91,9 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look up every key; return 0 if a key was selected."""
-    from mmbloom import CountingBloomFilter
-    from mmbloom import open as open_filter
-
     resolve_hibp(arguments)
     if arguments.keys and (arguments.list or has_list_options(arguments)):
         raise UsageError("KEY is looked up as it is: leave out the options that are for lists")
@@ -104,10 +104,12 @@ def run(arguments: argparse.Namespace) -> int:
             "KEY is empty: is a variable of the shell unset? A list can hold the empty key, as a "
             "field: printf ',\\n' | mmbloom check FILE --delimiter ,"
         )
-    with open_filter(arguments.filter) as found:
-        refuse_hibp_of_text(arguments, found.key_form)
-        if arguments.times and not isinstance(found, CountingBloomFilter):
-            raise not_counting(arguments.filter, found.kind, "check --times")
+    with _open(arguments.filter) as found:
+        refuse_hibp_of_text(arguments, _key_form(found))
+        estimate = getattr(found, "count_estimate", None)
+        if arguments.times and estimate is None:
+            kind = getattr(found, "kind", "stack of")
+            raise not_counting(arguments.filter, kind, "check --times")
         tally = (_check_keys if arguments.keys else _check_list)(found, arguments)
         if arguments.json and not arguments.quiet:
             maybe = tally.keys - tally.selected if arguments.invert else tally.selected
@@ -118,20 +120,36 @@ def run(arguments: argparse.Namespace) -> int:
             }
             if arguments.keys:
                 facts["maybe_keys"] = tally.maybe_keys
-            if isinstance(found, CountingBloomFilter) and arguments.keys:
-                words = tally.maybe_keys
-                facts["times"] = {word: found.count_estimate(os.fsencode(word)) for word in words}
+            if estimate is not None and arguments.keys:
+                facts["times"] = {word: estimate(os.fsencode(word)) for word in tally.maybe_keys}
             output.print_json(facts | {"expected_fpr": found.expected_fpr()})
     if arguments.count and not (arguments.quiet or arguments.json):
         streams.write(f"{tally.selected}\n")
     return 0 if tally.selected else 1
 
 
+def _open(path: str) -> Filter | FilterStack:
+    """Open a filter, or the stack of a manifest."""
+    import mmbloom
+
+    try:
+        return mmbloom.open(path)
+    except mmbloom.FormatError:
+        with open(path, "rb") as file:
+            if file.read(1) != b"{":  # the first byte of a manifest, and of no filter
+                raise
+    return mmbloom.FilterStack.open(path)
+
+
+def _key_form(found: Filter | FilterStack) -> str:
+    return found.members[0].key_form if hasattr(found, "members") else found.key_form
+
+
 def _prints_keys(arguments: argparse.Namespace) -> bool:
     return not (arguments.count or arguments.quiet or arguments.json)
 
 
-def _check_keys(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
+def _check_keys(found: Filter | FilterStack, arguments: argparse.Namespace) -> _Tally:
     """Look up the keys of the command line, as the bytes that were typed."""
     from mmbloom import KeyValueError
 
@@ -155,15 +173,12 @@ def _check_keys(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     return _Tally(len(arguments.keys), selected, maybe_keys)
 
 
-def _times(found: FilterHandle, key: bytes, arguments: argparse.Namespace) -> bytes:
-    from mmbloom import CountingBloomFilter
-
-    if arguments.times and isinstance(found, CountingBloomFilter):
-        return b"%d " % found.count_estimate(key)
-    return b""
+def _times(found: Filter | FilterStack, key: bytes, arguments: argparse.Namespace) -> bytes:
+    estimate = getattr(found, "count_estimate", None)
+    return b"%d " % estimate(key) if arguments.times and estimate is not None else b""
 
 
-def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
+def _check_list(found: Filter | FilterStack, arguments: argparse.Namespace) -> _Tally:
     """Look up the lines of a list, a block at a time."""
     if arguments.list is None and os.isatty(0) and sys.stderr.isatty():
         streams.complain("keys, one a line; Ctrl-D ends:")
@@ -171,9 +186,9 @@ def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     wanted = not arguments.invert
     with open_list(arguments.list or "-", arguments) as blocks, hibp_is_an_option(arguments):
         for number, lines in enumerate(blocks):
-            if number == 0 and found.key_form == "raw":  # else it is refused, with this hint
+            if number == 0 and _key_form(found) == "raw":  # else it is refused, with this hint
                 suggest_hibp("mmbloom check", blocks.name, blocks.sample(lines), arguments)
-            maybe, num_maybe = _answers(found, lines)
+            maybe, num_maybe = _answers(found, lines, arguments)
             num_keys += len(maybe)
             num_selected += num_maybe if wanted else len(maybe) - num_maybe
             if _prints_keys(arguments):
@@ -184,11 +199,14 @@ def _check_list(found: FilterHandle, arguments: argparse.Namespace) -> _Tally:
     return _Tally(num_keys, num_selected)
 
 
-def _answers(found: FilterHandle, lines: Lines | Records) -> tuple[bytearray | memoryview, int]:
+def _answers(
+    found: Filter | FilterStack, lines: Lines | Records, arguments: argparse.Namespace
+) -> tuple[bytearray | memoryview, int]:
     """Return one byte a key, 1 for maybe, and how many are."""
-    if len(lines.data) <= _FEW_BYTES:
-        few = bytearray(len(lines.batch))
-        del few[found._contains_batch(lines.batch, few) :]
+    is_plain = _key_form(found) == "raw" and not arguments.hibp and not has_list_options(arguments)
+    if is_plain and len(lines.data) <= _FEW_BYTES and not hasattr(lines, "offsets"):
+        keys = (line.removesuffix(b"\r") for line in bytes(lines.data).split(b"\n"))
+        few = bytearray(key in found for key in keys if key)
         return few, few.count(1)
     import numpy as np
 

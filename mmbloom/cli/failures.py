@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mmbloom import KINDS, KeyValueError, MmbloomError, ParameterError
 from mmbloom.cli import output, streams
-from mmbloom.errors import KeyValueError, MmbloomError, ParameterError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from mmbloom import KeyList
+    from mmbloom import ListReader
 
 
 class CommandError(MmbloomError):
@@ -36,11 +36,11 @@ def force_is_an_option(arguments: argparse.Namespace) -> Iterator[None]:
         yield
     except FileExistsError as exc:
         if not arguments.force:
-            exc.strerror = "exists, and is never replaced unasked: choose another, or add --force"
+            exc.strerror = "already exists; choose another name, or add --force to replace it"
         raise
 
 
-def show_bad_lines(prog: str, lists: KeyList, arguments: argparse.Namespace) -> None:
+def show_bad_lines(prog: str, lists: ListReader, arguments: argparse.Namespace) -> None:
     """Say on standard error which lines were left out: the first of them, if they were kept."""
     if not arguments.quiet:
         for message in lists.bad.first:
@@ -64,13 +64,10 @@ def refuse_hibp_of_text(arguments: argparse.Namespace, key_form: str) -> None:
         )
 
 
-def fuse_is_fixed(path: str, command: str) -> CommandError:
-    """Return the error of a *command* that changes or unites filters and is given a fuse filter."""
-    return CommandError(
-        f"{path}: 'mmbloom {command}' cannot take a fuse filter, which never changes. Build it "
-        "again from all lists, or build a filter of the new keys and ask both with "
-        "mmbloom.FilterStack"
-    )
+def kind_is_fixed(path: str, kind: str, command: str) -> CommandError:
+    """Return the error of a *command* that changes or unites filters, for a kind that cannot be."""
+    why = KINDS[kind].why_fixed
+    return CommandError(f"{path}: 'mmbloom {command}' cannot take a {kind} filter: {why}")
 
 
 def not_counting(path: str, kind: str, command: str) -> CommandError:
@@ -90,9 +87,9 @@ def sealing_is_a_command(path: str) -> Iterator[None]:
         if (exc.name, exc.found) != ("new", path) or not exc.hint:
             raise
         raise CommandError(
-            f"{path}: it is not sealed, and only what never changes is published. 'mmbloom merge "
-            f"{path} -o NEW' writes a sealed copy of a Bloom filter, 'mmbloom export {path} -o "
-            "NEW' the sealed Bloom filter of a counting one"
+            f"{path}: not sealed, and only sealed files can be published. 'mmbloom seal {path}' "
+            f"seals it. 'mmbloom merge {path} -o NEW' writes a sealed copy of a Bloom filter, "
+            f"'mmbloom export {path} -o NEW' the sealed Bloom filter of a counting one"
         ) from exc
 
 

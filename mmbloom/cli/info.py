@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mmbloom import KINDS
 from mmbloom.cli import output
 
 if TYPE_CHECKING:
@@ -40,15 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the facts."""
-    from mmbloom import BloomFilter, CountingBloomFilter
     from mmbloom import open as open_filter
 
     with open_filter(arguments.filter, advice="normal") as found:
         facts = found.info()
-        estimate = facts["keys_added"]
-        if facts["writer_open"] and isinstance(found, BloomFilter | CountingBloomFilter):
-            estimate = found.approx_count()
-        keys = _keys_text(facts, estimate)
+        count_now = getattr(found, "approx_count", None)
+        if count_now is None or not facts["writer_open"]:
+            keys = _keys_text(facts, facts["keys_added"])
+        else:
+            keys = _keys_text(facts, count_now())
         if arguments.json:
             output.print_json(facts | {"fill_by_region": found.fill_by_region(_COLUMNS)})
             return 0
@@ -70,7 +71,7 @@ def _keys_text(facts: dict[str, Any], estimate: int) -> str:
     keys = count(facts["keys_added"])
     if facts["keys_exact"]:
         return f"{keys} distinct, of {room}"
-    if facts["kind"] == "counting":
+    if KINDS[facts["kind"]].can_remove:
         return f"{keys} as far as the counters tell, of {room}"
     if facts["state"] == "writable":
         return f"{keys} that set a bit, of {room}"
@@ -81,15 +82,9 @@ def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
     count, rate = output.count_text, output.rate_text
     layout = f"layout {facts['layout']}, {count(facts['num_probes'], 'probe')}"
     rates = f"{rate(facts['expected_fpr'])} as it is; {facts['fpr']:g} when full"
-    counters: list[tuple[str, object]] = []
     bits = f"{facts['bits_per_key']:.2f} a key, {100 * facts['fill_ratio']:.1f} % set"
-    if facts["kind"] == "counting":
-        full = count(facts["num_saturated"])
-        text = f"{count(facts['num_counters'])} of 4 bits, {full} at their end, 15"
-        counters = [("counters", text)]
-    if facts["kind"] == "fuse":
-        layout += f", fingerprints of {count(facts['fingerprint_bits'], 'bit')}"
-        layout += f" in {count(facts['num_shards'], 'shard')}"
+    kind = KINDS[facts["kind"]]
+    if not kind.can_add:
         rates = f"{rate(facts['expected_fpr'])}; asked for {facts['fpr']:g}"
     metadata = [f"{name}: {_value_text(value)}" for name, value in facts["metadata"].items()]
     return [
@@ -98,7 +93,7 @@ def _rows(facts: dict[str, Any], keys: str) -> list[tuple[str, object]]:
         ("keys", keys),
         ("fpr", rates),
         ("bits", f"{count(facts['num_bits'])}, {bits}"),
-        *counters,
+        *kind.fact_rows(facts),
         ("key form", facts["key_form"]),
         ("seed", facts["seed"]),
         ("created", facts["created"]),
@@ -123,7 +118,7 @@ def _fill_rows(
     least, most = f"{100 * lowest:.1f} %", f"{100 * max(shares):.1f} %"
     part = output.size_text(facts["payload_bytes"] / len(shares))
     rows.append(("", f"      stretches of {part}: {least} to {most} set"))
-    if facts["kind"] == "fuse":  # at both ends of a shard fewer keys have a slot: no hole
+    if not KINDS[facts["kind"]].has_even_fill:
         return rows
     keys_in_stretch = facts["bits_set"] / facts["num_probes"] / len(shares)
     if lowest < facts["fill_ratio"] / 2 and keys_in_stretch >= _FEWEST_KEYS_TO_JUDGE:

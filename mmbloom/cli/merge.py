@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mmbloom import KINDS
 from mmbloom.cli import output
-from mmbloom.cli.failures import CommandError, force_is_an_option, fuse_is_fixed
+from mmbloom.cli.failures import CommandError, force_is_an_option, kind_is_fixed
 from mmbloom.cli.options import UsageError, check_output
 from mmbloom.cli.progress import progress
 
@@ -71,16 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
         message = f"the files differ in {exc.field}: {exc.left}, {exc.right}"
         raise CommandError(f"{message}. {_BUILD_ALIKE}") from exc
     except WrongKindError as exc:
-        raise fuse_is_fixed(exc.path, "merge") from exc
+        raise kind_is_fixed(exc.path, exc.found, "merge") from exc
 
 
 def _count(arguments: argparse.Namespace) -> int:
     import mmbloom
 
-    with progress(quiet=arguments.quiet) as report:
-        found = mmbloom.union_count(
-            arguments.filters, progress=lambda done, total: report("read", done, total)
-        )
+    with progress(quiet=arguments.quiet) as show:
+        found = mmbloom.union_count(arguments.filters, progress=show)
     fits = found.fits or arguments.overfill
     if arguments.json:
         output.print_json(found._asdict() | {"fits": found.fits})
@@ -92,14 +91,14 @@ def _count(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     import mmbloom
 
-    with force_is_an_option(arguments), progress(quiet=arguments.quiet) as report:
+    with force_is_an_option(arguments), progress(quiet=arguments.quiet) as show:
         try:
             merged = mmbloom.merge(
-                arguments.filters,
                 arguments.output,
+                arguments.filters,
                 overfill=arguments.overfill,
                 if_exists="replace" if arguments.force else "raise",
-                progress=lambda done, total: report("write", done, total),
+                progress=show,
             )
         except mmbloom.CapacityError as exc:
             raise CommandError(
@@ -142,14 +141,6 @@ def _print_summary(facts: dict[str, Any]) -> None:
             ("file", f"{facts['path']}, {output.size_text(facts['file_bytes'])}"),
             ("keys", keys),
             ("fpr", f"{output.rate_text(facts['expected_fpr'])}; sized for {facts['fpr']:g}"),
-            *_counter_rows(facts),
+            *KINDS[facts["kind"]].fact_rows(facts),
         ]
     )
-
-
-def _counter_rows(facts: dict[str, Any]) -> list[tuple[str, object]]:
-    if facts["kind"] != "counting":
-        return []
-    count = output.count_text
-    full = f"{count(facts['num_saturated'])} of {count(facts['num_counters'])} are at their end, 15"
-    return [("counters", full)]

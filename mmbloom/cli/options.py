@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmbloom.sources.bad_lines import OnError
-    from mmbloom.sources.list_reader import KeyList
+    from mmbloom.sources.list_reader import ListReader
     from mmbloom.sources.source import KeyBlock, Source
 
 
@@ -141,19 +142,19 @@ def add_list_options(parser: argparse.ArgumentParser, *, on_error: bool = False)
         help="lines are HASH:count, as in breach lists, and the key is the digest HASH in "
         "hexadecimal: --delimiter : --field 1 and the key form hex",
     )
-    group.add_argument("--comment", metavar="C", help="lines that begin with C are no keys")
+    group.add_argument("--comment", metavar="C", help="ignore lines that start with C")
     group.add_argument(
         "--blank",
         choices=("skip", "key", "bad"),
         default="skip",
-        help="what an empty line is: no key (skip, the default), the empty key, or a bad line",
+        help="what an empty line is: ignored (skip, the default), the empty key, or a bad line",
     )
     group.add_argument(
         "--format",
         metavar="NAME",
         help="text, csv, tsv, jsonl (an object a line), parquet, arrow, or ranges (a folder of the "
         "range files of a breach list). Default: tables and folders are recognised; with --column "
-        "the name tells (.csv, .tsv, .jsonl, .ndjson, packed or not); else text",
+        "the file name decides (.csv, .tsv, .jsonl, .ndjson, compressed or not); else text",
     )
     group.add_argument(
         "--column",
@@ -212,24 +213,24 @@ def resolve_hibp(arguments: argparse.Namespace) -> None:
     """
     if arguments.hibp:
         if arguments.delimiter is not None or arguments.field is not None:
-            raise UsageError("--hibp has --delimiter and --field in it: leave those out")
+            raise UsageError("--hibp already implies --delimiter and --field")
         arguments.delimiter = ":"
 
 
-def open_list(path: str, arguments: argparse.Namespace) -> KeyList:
+def open_list(path: str, arguments: argparse.Namespace) -> ListReader:
     """Open one list as the options say."""
     from mmbloom import read_list
 
     return read_list(path, **_asked_for(arguments))
 
 
-def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -> KeyList:
+def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -> ListReader:
     """Open lists and patterns as the options say, to be read one after the other.
 
     What looks wrong about a list is noted on standard error, in the name of the command *prog*. A
     list without keys is an error.
     """
-    from mmbloom.sources import list_reader as sources
+    from mmbloom import read_lists
 
     def look(source: Source, block: KeyBlock) -> None:
         if getattr(arguments, "key_form", None) != "hex":  # that refuses such a key, with this hint
@@ -238,7 +239,7 @@ def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -
             streams.complain(f"{prog}: note: {output.printable(source.note)}")
 
     on_error: OnError = getattr(arguments, "on_error", "raise")
-    return sources.open_lists(paths, _asked_for(arguments), on_error, look)
+    return read_lists(paths, **_asked_for(arguments), on_error=on_error, watch=look)
 
 
 def _asked_for(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -270,3 +271,35 @@ def _builds_text(arguments: argparse.Namespace) -> bool:
     """Tell whether the first field before a colon becomes a key as it is."""
     is_first = arguments.delimiter == ":" and arguments.field in {None, 1}
     return is_first and hasattr(arguments, "key_form")
+
+
+def add_metadata(parser: argparse.ArgumentParser) -> None:
+    """Add the option --meta."""
+    parser.add_argument(
+        "--meta",
+        dest="metadata",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="store a fact in the file; VALUE is JSON, or else text (can be repeated)",
+    )
+
+
+def metadata_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what --meta gave.
+
+    Raises:
+        UsageError: a value is not NAME=VALUE, or a name is repeated.
+    """
+    metadata: dict[str, Any] = {}
+    for pair in arguments.metadata:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise UsageError(f"--meta: expected NAME=VALUE, found {pair!r}")
+        if name in metadata:
+            raise UsageError(f"--meta: {name!r} is given twice")
+        try:
+            metadata[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            metadata[name] = value
+    return metadata

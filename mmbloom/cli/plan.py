@@ -10,15 +10,24 @@ from mmbloom.cli.options import count, rate
 if TYPE_CHECKING:
     import argparse
 
+    from mmbloom.kinds.kind import Plan
+
 DESCRIPTION = """\
-Compare kinds and layouts for a number of keys and a false-positive rate: the
-size of the file, 'bits' a key, and what one look-up touches. 'lines' are cache
-lines, 'faults' are reads from the disk while the file is not in memory, 'build'
-is the memory to build it at once, with less in several steps, 'fpr' the rate of
-the full filter, 'later' what can be done with a filter of each kind; what
-'mmbloom build' makes is sealed, but for counting filters, and a sealed file is
-never added to. A * marks what 'mmbloom build' takes unless told
-otherwise; with --use, what suits that use.
+Compare kinds and layouts for a number of keys and a false-positive rate.
+
+columns:
+  file    size of the file
+  bits    bits per key
+  probes  places that a look-up reads
+  lines   cache lines that a look-up touches
+  faults  reads from the disk per look-up, while the file is not in memory
+  build   memory to build the file in one step; with less, it takes several
+  fpr     false-positive rate of the full filter
+
+'later' says what can be done with a filter of each kind before it is sealed.
+'mmbloom build' seals its files, except counting filters; 'mmbloom create' makes
+files that are not sealed. A * marks the layout that 'mmbloom build' uses by
+default, or with --use the one that suits the use.
 """
 EPILOG = """\
 examples:
@@ -55,12 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one row a layout."""
-    from mmbloom.sizing.bloom import LAYOUTS, plan
+    import mmbloom
 
     capacity, fpr = arguments.capacity, arguments.fpr
-    auto = plan(capacity, fpr).layout
-    rows = [_bloom_row(layout, capacity, fpr) for layout in LAYOUTS]
-    rows += [_counting_row(capacity, fpr), *_fuse_rows(capacity, fpr)]
+    auto = mmbloom.plan(capacity, fpr).layout
+    kinds = sorted(mmbloom.KINDS.values(), key=lambda kind: not kind.can_add)
+    rows = [
+        _row(plan, capacity)
+        for kind in kinds
+        for plan in sorted(kind.plans(capacity, fpr), key=_place)
+    ]
     chosen, why = _recommended(arguments.use, auto, rows) if arguments.use else (auto, "")
     if arguments.json:
         advice = {"use": arguments.use, "recommended": chosen, "why": why} if arguments.use else {}
@@ -97,113 +110,47 @@ def run(arguments: argparse.Namespace) -> int:
         ],
     )
     later = {row["kind"]: row["later"] for row in rows}
-    kinds = "; ".join(f"{kind}: {what}" for kind, what in later.items())
-    lines: list[tuple[str, object]] = [("", ""), ("later", kinds)]
+    uses = "; ".join(f"{kind}: {what}" for kind, what in later.items())
+    lines: list[tuple[str, object]] = [("", ""), ("later", uses)]
     if why:
         lines.append((arguments.use, f"{chosen}: {why}"))
     output.print_rows(lines)
     return 0
 
 
+def _place(plan: Plan) -> int:
+    """Return the place of a row among those of its kind, the same for all rates."""
+    import mmbloom
+
+    return mmbloom.KINDS[plan.kind].layouts.index(plan.layout)
+
+
+def _row(plan: Plan, capacity: int) -> dict[str, Any]:
+    """Return the facts of a row, in the order of --json."""
+    facts = plan._asdict()
+    facts.pop("payload_bytes")
+    bits = {"num_bits": facts.pop("num_bits"), "bits_per_key": plan.num_bits / capacity}
+    names = {"layout": facts.pop("layout"), "kind": facts.pop("kind")}
+    return names | {"file_bytes": plan.file_bytes} | bits | facts
+
+
 def _recommended(use: str, auto: str, rows: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the layout for a use, and why."""
+    import mmbloom
+
     if use == "shrinking":
-        return "counters", "'mmbloom build --kind counting', from which keys can leave"
-    fuse = [row for row in rows if row["kind"] == "fuse"]
-    if use == "static" and fuse:
-        best = min(fuse, key=lambda row: row["file_bytes"])
-        bloom = next(row for row in rows if row["layout"] == auto)
-        if best["file_bytes"] < bloom["file_bytes"]:
-            share = 100 * (1 - best["file_bytes"] / bloom["file_bytes"])
+        best = next(row for row in rows if mmbloom.KINDS[row["kind"]].can_remove)
+        return best["layout"], f"'mmbloom build --kind {best['kind']}': keys can be removed"
+    fixed = [row for row in rows if not mmbloom.KINDS[row["kind"]].can_add]
+    if use == "static" and fixed:
+        best = min(fixed, key=lambda row: row["file_bytes"])
+        usual = next(row for row in rows if row["layout"] == auto)
+        if best["file_bytes"] < usual["file_bytes"]:
+            share = 100 * (1 - best["file_bytes"] / usual["file_bytes"])
             return best["layout"], f"{share:.0f} % smaller than {auto}, and it never changes"
     reasons = {
-        "static": "the smallest that has this rate",
-        "cold": "one read from the disk a look-up",
-        "growing": "made by BloomFilter.create(), it takes keys until sealed",
+        "static": "the smallest with this rate",
+        "cold": "one read from the disk for each look-up",
+        "growing": "'mmbloom create' makes it; it takes keys until it is sealed",
     }
     return auto, reasons[use]
-
-
-def _row(
-    kind: str, layout: str, sizes: tuple[int, int], capacity: int, **costs: object
-) -> dict[str, Any]:
-    """Return a row; *sizes* are num_bits and payload_bytes."""
-    from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES
-
-    num_bits, payload_bytes = sizes
-    return {
-        "layout": layout,
-        "kind": kind,
-        "file_bytes": HEADER_BYTES + payload_bytes + 8 * -(-payload_bytes // CHUNK_BYTES),
-        "num_bits": num_bits,
-        "bits_per_key": num_bits / capacity,
-        **costs,
-    }
-
-
-def _bloom_row(layout: str, capacity: int, fpr: float) -> dict[str, Any]:
-    from mmbloom.format.fields import HASH
-    from mmbloom.sizing.bloom import model_fpr, plan
-
-    geometry = plan(capacity, fpr, layout)
-    hashes = HASH.size * capacity  # else in a spill file
-    whole = geometry.payload_bytes if layout == "classic" else 0  # else pass after pass
-    lines, faults = {
-        "classic": (geometry.num_probes, geometry.num_probes),
-        "line": (1, 1),
-        "page": (min(2, geometry.num_probes), 1),
-    }[layout]
-    return _row(
-        "bloom",
-        layout,
-        (geometry.num_bits, geometry.payload_bytes),
-        capacity,
-        num_probes=geometry.num_probes,
-        cache_lines=lines,
-        page_faults=faults,
-        build_memory_bytes=hashes + whole,
-        fpr=model_fpr(layout, geometry.num_bits, geometry.num_probes, capacity),
-        later="add, unite",
-    )
-
-
-def _counting_row(capacity: int, fpr: float) -> dict[str, Any]:
-    from mmbloom.format.fields import HASH
-    from mmbloom.sizing.bloom import model_fpr, plan_counters
-
-    geometry = plan_counters(capacity, fpr)
-    return _row(
-        "counting",
-        "counters",
-        (geometry.num_bits, geometry.payload_bytes),
-        capacity,
-        num_probes=geometry.num_probes,
-        cache_lines=1,
-        page_faults=1,
-        build_memory_bytes=HASH.size * capacity,
-        fpr=model_fpr("counters", geometry.num_bits, geometry.num_probes, capacity),
-        later="add, remove, unite",
-    )
-
-
-def _fuse_rows(capacity: int, fpr: float) -> list[dict[str, Any]]:
-    """Return the rows of the fuse layouts; none if the rate is below what they can have."""
-    from mmbloom.building.fuse import in_memory_bytes
-    from mmbloom.sizing.fuse import LAYOUTS, LEAST_FPR, plan_fuse
-
-    shapes = {name: plan_fuse(capacity, fpr, name) for name in LAYOUTS if fpr >= LEAST_FPR}
-    return [
-        _row(
-            "fuse",
-            layout,
-            (shape.num_bits, shape.num_bits // 8),
-            capacity,
-            num_probes=shape.arity,
-            cache_lines=shape.arity,
-            page_faults=shape.arity,
-            build_memory_bytes=in_memory_bytes(shape, capacity),
-            fpr=2.0**-shape.fingerprint_bits,
-            later="nothing",
-        )
-        for layout, shape in shapes.items()
-    ]

@@ -36,11 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     from mmbloom import publish
 
     check_output(arguments.path)
-    with sealing_is_a_command(arguments.new), progress(quiet=arguments.quiet) as report:
+    with sealing_is_a_command(arguments.new), progress(quiet=arguments.quiet) as show:
         generation = publish(
-            arguments.new,
             arguments.path,
-            progress=lambda done, total: report("copy", done, total),
+            arguments.new,
+            progress=show,
         )
     if arguments.json:
         output.print_json({"path": arguments.path, "generation": generation})

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 from mmbloom.cli import output, streams
 from mmbloom.cli.failures import (
     CommandError,
-    hibp_is_an_option,
     not_counting,
     refuse_hibp_of_text,
-    show_bad_lines,
 )
-from mmbloom.cli.options import add_list_options, open_lists, resolve_hibp
-from mmbloom.cli.progress import progress
+from mmbloom.cli.options import add_list_options, resolve_hibp
+from mmbloom.cli.taking import take_all
 
 if TYPE_CHECKING:
     import argparse
 
-    from mmbloom import CountingBloomFilter, LeavingKeys, Removed
+    from mmbloom import CountingBloomFilter, RemovalReport
 
 DESCRIPTION = """\
 Remove the keys of lists from a counting filter, each distinct key once. First
@@ -27,7 +25,7 @@ bad, nothing is removed. A key that was added twice has to be removed twice.
 Remove only what was added: a key that is 'maybe' by chance is removed all the
 same, and other keys then lack what it took. So do not repeat a removal that was
 killed, or that a power loss cut short, with --skip-absent: some of what it had
-removed is 'maybe' by chance. Build the filter anew, or go back to a copy.
+removed is 'maybe' by chance. Build the filter again, or go back to a copy.
 Lists are read once, so - is fine. Memory: 32 bytes a key.
 """
 EPILOG = """\
@@ -55,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-absent",
         action="store_true",
-        help="pass over keys that are definitely not in, instead of removing nothing; right only "
-        "if all others were added: of those that were not, some are 'maybe' by chance",
+        help="skip keys that are definitely not in the filter, instead of removing nothing; right "
+        "only if all other keys were added: a key that was not may be 'maybe' by chance",
     )
     add_list_options(parser, on_error=True)
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -71,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     cut_short = _was_cut_short(arguments)
     with _open(arguments) as target:
         refuse_hibp_of_text(arguments, target.key_form)
-        leaving = mmbloom.LeavingKeys(target)
-        num_read, num_bad = _take_all(leaving, target.key_form, arguments)
+        leaving = mmbloom.Removals(target)
+        num_read, num_bad = take_all("mmbloom remove", leaving, target.key_form, arguments)
         facts: dict[str, Any] = {
             "path": arguments.filter,
             "keys_read": num_read,
@@ -84,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         refusal = _refusal(facts, arguments, cut_short=cut_short)
         if arguments.dry_run:
-            removed = mmbloom.Removed(0, 0, 0)
+            removed = mmbloom.RemovalReport(0, 0, 0)
         else:
             if refusal:
                 raise CommandError(f"{refusal}. Nothing was removed")
@@ -115,7 +113,8 @@ def _was_cut_short(arguments: argparse.Namespace) -> bool:
     except WrongKindError as exc:
         raise not_counting(arguments.filter, exc.found, "remove") from exc
     with found:
-        sealed, cut_short = found.sealed, found._status.writer_open
+        facts = found.info()
+        sealed, cut_short = found.sealed, bool(facts["writer_open"])
     if sealed:
         raise CommandError(
             f"{arguments.filter}: it is sealed, and a sealed file never changes. 'mmbloom merge "
@@ -139,23 +138,6 @@ def _open(arguments: argparse.Namespace) -> CountingBloomFilter:
     return CountingBloomFilter.open_writable(arguments.filter)
 
 
-def _take_all(
-    leaving: LeavingKeys, key_form: str, arguments: argparse.Namespace
-) -> tuple[int, int]:
-    """Read all lists; return how many keys they have, and how many bad lines were left out."""
-    arguments.key_form = key_form  # whoever opens lists notes what looks wrong for it
-    with (
-        hibp_is_an_option(arguments),
-        open_lists("mmbloom remove", arguments.lists, arguments) as keys,
-        progress(quiet=arguments.quiet) as show,
-    ):
-        num_read = leaving.take(
-            keys, progress=lambda _: show("read", keys.done_bytes, keys.total_bytes, "bytes")
-        )
-    show_bad_lines("mmbloom remove", keys, arguments)
-    return num_read, keys.bad.num_bad
-
-
 def _refusal(facts: dict[str, Any], arguments: argparse.Namespace, *, cut_short: bool) -> str:
     """Return why the keys must not be removed, "" if they may."""
     if not facts["absent_keys"] or arguments.skip_absent:
@@ -168,21 +150,22 @@ def _refusal(facts: dict[str, Any], arguments: argparse.Namespace, *, cut_short:
     if cut_short:
         return (
             f"{found}. {_CUT_SHORT[0].upper()}{_CUT_SHORT[1:]}: if that was the removal of these "
-            "keys, build the filter anew, or go back to a copy. --skip-absent would remove some of "
+            "keys, build the filter again, or go back to a copy. "
+            "--skip-absent would remove some of "
             "them twice, and other keys then lack what they took"
         )
     return (
         f"{found}. 'mmbloom check -v' prints them; if all others were added, and not removed "
-        "since, --skip-absent passes over them"
+        "since, --skip-absent skips them"
     )
 
 
-def _warn(removed: Removed, arguments: argparse.Namespace) -> None:
+def _warn(removed: RemovalReport, arguments: argparse.Namespace) -> None:
     if removed.never_added and not arguments.quiet:
         streams.complain(
             f"mmbloom remove: note: {output.count_text(removed.never_added, 'key')} had lost what "
             "made them 'maybe' when it was their turn: keys of these lists were never added, and "
-            "other keys now lack what they took. Build the filter anew"
+            "other keys now lack what they took. Build the filter again"
         )
 
 

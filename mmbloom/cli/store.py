@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from mmbloom import MmbloomError, NotInStoreError
 from mmbloom.cli import failures, output, streams
 from mmbloom.cli.options import UsageError
 from mmbloom.cli.progress import progress
-from mmbloom.errors import MmbloomError, NotInStoreError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
     Action = Callable[[Store, argparse.Namespace], int]
 
 DESCRIPTION = """\
-Keep filters under names in the folder DIR, each with older generations to go
-back to. DIR/NAME.mmb is always a complete file, for other commands to read;
-publish and rollback change it in one step, and readers that follow it with it.
+Keep filters under names in FOLDER, each with older generations to return to.
+FOLDER/NAME.mmb is always a complete file that other commands can read. publish
+and rollback replace it in one step, and readers that follow it switch too.
 
 actions:
-  list               show all names: generation, kind, keys, size, what is kept
-  publish NAME FILE  copy a sealed file in, as the next generation of NAME
-  rollback NAME      make the generation before the current one current again;
-                     the one that was current goes with the next publish
-  remove NAME        remove NAME with all its generations
-  path NAME          print the path of the current generation
+  list FOLDER               list all names: generation, kind, keys, size, older
+                            generations
+  publish FOLDER NAME FILE  copy a sealed file into FOLDER as the next
+                            generation of NAME
+  rollback FOLDER NAME      make the previous generation current again; the next
+                            publish deletes the one that was current
+  remove FOLDER NAME        delete NAME with all its generations
+  path FOLDER NAME          print the path of the current generation
 """
 EPILOG = """\
 examples:
-  mmbloom store filters publish leaked passwords.mmb --keep 3
-  mmbloom store filters list
-  mmbloom check "$(mmbloom store filters path leaked)" hunter2
+  mmbloom store publish filters leaked passwords.mmb --keep 3
+  mmbloom store list filters
+  mmbloom check "$(mmbloom store path filters leaked)" hunter2
 """
 
 ERROR = 2
@@ -43,19 +45,19 @@ ERROR = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("folder", metavar="DIR", help="the folder, which exists")
     parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help="one of those above")
+    parser.add_argument("folder", metavar="FOLDER", help="the folder, which must exist")
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="a file name without .mmb; never a path"
+        "name", metavar="NAME", nargs="?", help="the name: a file name without .mmb, not a path"
     )
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="the sealed filter file to publish; it stays"
+        "file", metavar="FILE", nargs="?", help="the sealed filter file to publish; it is copied"
     )
     parser.add_argument(
         "--keep",
         type=int,
         metavar="N",
-        help="for publish: how many generations before the new one stay, 0 or more; 1 by default",
+        help="with publish: number of older generations to keep (default 1)",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
     output.add_json(parser)
@@ -72,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"'{arguments.action}' {verb} {name}")
     keep = arguments.keep
     if keep is not None and arguments.action != "publish":
-        raise UsageError("--keep goes with publish: it is then that older generations go")
+        raise UsageError("--keep applies only to publish, which deletes older generations")
     with _list_is_an_action():
         try:
             store = Store(arguments.folder) if keep is None else Store(arguments.folder, keep=keep)
         except FileNotFoundError as exc:
-            exc.strerror = "No such file or directory: make the folder first"
+            exc.strerror = "No such file or directory; create the folder first"
             raise
         return act(store, arguments)
 
@@ -127,11 +129,11 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _publish(store: Store, arguments: argparse.Namespace) -> int:
-    with failures.sealing_is_a_command(arguments.file), progress(quiet=arguments.quiet) as report:
+    with failures.sealing_is_a_command(arguments.file), progress(quiet=arguments.quiet) as show:
         generation = store.publish(
             arguments.name,
             arguments.file,
-            progress=lambda done, total: report("copy", done, total),
+            progress=show,
         )
     return _tell(store, arguments, f"generation {generation}", {"generation": generation})
 
@@ -167,11 +169,11 @@ def _path(store: Store, arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _list_is_an_action() -> Iterator[None]:
-    """Let what is not there name the action that lists what is."""
+    """Let what is not in the store name the action that lists the names."""
     try:
         yield
     except NotInStoreError as exc:
-        hint = f"'mmbloom store {exc.folder} list' has all names"
+        hint = f"'mmbloom store list {exc.folder}' prints all names"
         raise failures.CommandError(
             f"{exc.folder}: no {exc.what} named {exc.name!r}: {hint}"
         ) from exc

@@ -60,6 +60,6 @@ def _verify(path: str, *, quiet: bool) -> int:
 
     with (
         open_filter(path, advice="normal") as found,
-        progress(quiet=quiet) as report,
+        progress(quiet=quiet) as show,
     ):
-        return found.verify(progress=lambda done, total: report("verify", done, total))
+        return found.verify(progress=show)

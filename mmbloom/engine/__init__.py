@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __all__ = [
     "ENGINE",
-    "BloomCore",
-    "ChangingCore",
-    "CountingCore",
-    "FilterCore",
-    "FuseCore",
+    "Core",
     "Guard",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
     "Partitions",
     "RowsBatch",
+    "View",
     "add_part",
     "checksum64",
     "count_lines",
@@ -53,12 +51,12 @@ __all__ = [
 
 def _kernel_is_wanted() -> bool:
     """Return whether to use the kernel: as the environment says, else if it was compiled."""
-    from importlib.util import find_spec
+    from importlib.machinery import PathFinder
 
     from mmbloom.errors import ParameterError
 
     wanted = os.environ.get("MMBLOOM_ENGINE", "")
-    compiled = find_spec("mmbloom.engine._kernel") is not None
+    compiled = PathFinder.find_spec("mmbloom.engine._kernel", __path__) is not None
     if wanted not in {"", "kernel", "python"}:
         rule = "'kernel' or 'python'"
         raise ParameterError("MMBLOOM_ENGINE", rule, wanted, "or leave it unset")
@@ -84,83 +82,11 @@ def _check_gil() -> None:
         )
 
 
-if TYPE_CHECKING or _kernel_is_wanted():
-    from mmbloom.engine._kernel import (
-        ENGINE,
-        BloomCore,
-        ChangingCore,
-        CountingCore,
-        FilterCore,
-        FuseCore,
-        Guard,
-        LinesBatch,
-        ObjectBatch,
-        OffsetsBatch,
-        Partitions,
-        RowsBatch,
-        add_part,
-        checksum64,
-        count_lines,
-        count_part,
-        counter_histogram,
-        flatten_counters,
-        fuse_scratch_bytes,
-        fuse_shard,
-        guard_is_installed,
-        hash_batch,
-        hash_key,
-        install_guard,
-        line_histogram,
-        narrow_histogram,
-        order_by_part,
-        page_fill,
-        page_halves,
-        payloads_equal,
-        popcount,
-        probes,
-        sort_unique,
-        span,
-        sum_hashes,
-        unite_counters,
-    )
+if TYPE_CHECKING:
+    from mmbloom.engine._kernel import *
 else:
-    from mmbloom.engine.reference import (
-        ENGINE,
-        BloomCore,
-        ChangingCore,
-        CountingCore,
-        FilterCore,
-        FuseCore,
-        Guard,
-        LinesBatch,
-        ObjectBatch,
-        OffsetsBatch,
-        Partitions,
-        RowsBatch,
-        add_part,
-        checksum64,
-        count_lines,
-        count_part,
-        counter_histogram,
-        flatten_counters,
-        fuse_scratch_bytes,
-        fuse_shard,
-        guard_is_installed,
-        hash_batch,
-        hash_key,
-        install_guard,
-        line_histogram,
-        narrow_histogram,
-        order_by_part,
-        page_fill,
-        page_halves,
-        payloads_equal,
-        popcount,
-        probes,
-        sort_unique,
-        span,
-        sum_hashes,
-        unite_counters,
-    )
+    _name = "_kernel" if _kernel_is_wanted() else "reference"
+    _engine = import_module(f"mmbloom.engine.{_name}")
+    globals().update({name: getattr(_engine, name) for name in __all__})
 
 _check_gil()

@@ -25,12 +25,6 @@ cdef extern from "mmb.h" nogil:
         MMB_RAW
         MMB_HEX
 
-    ctypedef enum mmb_layout:
-        MMB_CLASSIC
-        MMB_LINE
-        MMB_PAGE
-        MMB_NARROW
-
     ctypedef struct mmb_view:
         const uint8_t *data
         uint64_t length
@@ -78,68 +72,88 @@ cdef extern from "source.h" nogil:
     bint mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t num_keys, size_t data_bytes)
     mmb_status mmb_source_fill(mmb_source *source, mmb_view *views, size_t max, size_t *count)
     size_t mmb_count_lines(const uint8_t *data, size_t data_bytes)
-    size_t mmb_lines_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted,
+    size_t mmb_text_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted,
                             uint8_t *out)
 
 
-cdef extern from "bloom.h" nogil:
+cdef extern from "dirty.h" nogil:
     enum:
-        MMB_LINE_BYTES
-        MMB_NARROW_BYTES
-        MMB_MAX_PROBES
         MMB_PAGE_BYTES
         MMB_DIRTY_GROUP
-
-    ctypedef struct mmb_bloom:
-        mmb_layout layout
-        uint32_t num_probes
-        uint64_t num_bits
 
     ctypedef struct mmb_dirty:
         uint8_t *pages
         uint8_t *groups
 
-    bint mmb_dirty_next(const mmb_dirty *dirty, uint64_t num_pages, uint64_t *first, uint64_t *count)
-    void mmb_bloom_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
-    size_t mmb_bloom_pages_of(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                              uint64_t *pages) noexcept
-    uint8_t mmb_bloom_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
-    void mmb_bloom_look_up(const void *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                           uint8_t *maybe) noexcept
-    unsigned mmb_bloom_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
-    size_t mmb_bloom_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
-                              uint64_t *num_new, const mmb_dirty *dirty)
-    void mmb_bloom_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
-                            const mmb_hash *hashes, size_t n)
-    void mmb_bloom_span(const mmb_bloom *bloom, uint64_t lowest, uint64_t highest, uint64_t *first, uint64_t *end)
 
-
-cdef extern from "counting.h" nogil:
+cdef extern from "fuse.h" nogil:
     enum:
-        MMB_LINE_COUNTERS
+        MMB_FUSE_MAX_KEYS
+
+    ctypedef struct mmb_fuse:
+        uint64_t shard_bytes
+
+    mmb_fuse mmb_fuse_of(uint32_t arity, uint32_t fingerprint_bits, uint32_t segment_slots, uint32_t num_segments,
+                         uint32_t num_shards)
+    uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse)
+    mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
+                                  uint32_t *scratch, uint8_t *shard, uint64_t *seed)
+
+
+cdef extern from "layout.h" nogil:
+    enum:
+        MMB_LINE_BYTES
+        MMB_NARROW_BYTES
+        MMB_MAX_PROBES
+        MMB_FUSE3
+        MMB_FUSE4
+        MMB_COUNTERS
+
+    ctypedef struct mmb_bloom:
+        uint32_t num_probes
+        uint64_t num_bits
 
     ctypedef struct mmb_counting:
         uint32_t num_probes
         uint64_t num_counters
 
+    ctypedef union mmb_shape:
+        mmb_bloom bloom
+        mmb_counting counting
+        mmb_fuse fuse
+
     ctypedef struct mmb_counted:
         uint64_t num_keys
         uint64_t num_saturated
 
-    bint mmb_counting_meet(const mmb_counting *counting, mmb_hash one, mmb_hash other)
-    uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
-    void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                              uint8_t *maybe) noexcept
-    size_t mmb_counting_pages_of(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages) noexcept
-    unsigned mmb_counting_least(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
-    size_t mmb_counting_add_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                 uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
-    size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                    mmb_counted *counted, const mmb_dirty *dirty)
-    void mmb_counting_add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
-                               const mmb_hash *hashes, size_t n)
-    void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
+    ctypedef struct mmb_layout:
+        uint64_t (*payload_bytes)(const mmb_shape *shape) noexcept nogil
+        uint8_t (*contains)(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash) noexcept nogil
+        void (*contains_many)(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                              uint8_t *maybe) noexcept nogil
+        size_t (*pages_of)(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                           uint64_t *pages) noexcept nogil
+        void (*probes)(const mmb_shape *shape, mmb_hash hash, uint64_t *numbers) noexcept nogil
+        unsigned (*add)(const mmb_shape *shape, uint8_t *payload, mmb_hash hash, mmb_counted *counted) noexcept nogil
+        size_t (*add_many)(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                           mmb_counted *counted, const mmb_dirty *dirty) noexcept nogil
+        size_t (*remove_many)(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n,
+                              mmb_counted *counted, const mmb_dirty *dirty) noexcept nogil
+        unsigned (*count_of)(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash) noexcept nogil
+        void (*add_part)(const mmb_shape *shape, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                         const mmb_hash *hashes, size_t n) noexcept nogil
+        uint64_t block_bytes
+        uint32_t max_probes
+        uint32_t max_pages_per_key
+
+    const mmb_layout *mmb_layout_of(uint32_t layout, uint32_t probe_scheme)
+    void mmb_layout_span(const mmb_layout *layout, const mmb_shape *shape, uint64_t lowest, uint64_t highest,
+                         uint64_t *first, uint64_t *end)
+
+
+cdef extern from "counting.h" nogil:
     uint64_t mmb_counting_histogram(const uint8_t *payload, size_t num_lines, uint64_t *histogram)
+    void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
     void mmb_counting_flatten(const uint8_t *payload, size_t num_lines, uint8_t *bits)
 
 
@@ -148,24 +162,14 @@ cdef extern from "pipeline.h" nogil:
         uint64_t seed
         mmb_key_form form
 
-    ctypedef void (*mmb_look_up)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                 uint8_t *maybe) noexcept
-
-    ctypedef size_t (*mmb_pages_of)(const void *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                    uint64_t *pages) noexcept
-
-    ctypedef struct mmb_lookup:
-        const void *shape
-        mmb_look_up contains_many
-        mmb_pages_of pages_of
-        size_t pages_per_key
-
     mmb_status mmb_hash_source(mmb_source *source, const mmb_keying *keying, mmb_hash *hashes, size_t max,
                                size_t *count)
-    mmb_status mmb_contains_views(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
-                                  const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
-    mmb_status mmb_contains_source(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
-                                   mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
+    mmb_status mmb_contains_views(const mmb_layout *layout, const mmb_shape *shape, const uint8_t *payload,
+                                  const mmb_keying *keying, const mmb_view *views, size_t n, uint8_t *maybe,
+                                  size_t *count)
+    mmb_status mmb_contains_source(const mmb_layout *layout, const mmb_shape *shape, const uint8_t *payload,
+                                   const mmb_keying *keying, mmb_source *source, uint8_t *maybe, size_t max,
+                                   size_t *count)
 
 
 cdef extern from "bits.h" nogil:
@@ -174,8 +178,6 @@ cdef extern from "bits.h" nogil:
     void mmb_narrow_histogram(const uint8_t *data, size_t num_lines, uint64_t *histogram)
     double mmb_page_fill(const uint8_t *data, size_t num_pages, const double *lower, const double *upper)
     void mmb_page_halves(const uint8_t *data, size_t num_pages, uint64_t *set_bits)
-    void mmb_or(uint8_t *target, const uint8_t *other, size_t num_bytes)
-    void mmb_and(uint8_t *target, const uint8_t *other, size_t num_bytes)
 
 
 cdef extern from "sort.h" nogil:
@@ -193,28 +195,6 @@ cdef extern from "guard.h" nogil:
     mmb_guard *mmb_guard_watch(const void *start, size_t length, int fd)
     void mmb_guard_forget(mmb_guard *guard)
     int mmb_guard_is_whole(mmb_guard *guard)
-
-cdef extern from "fuse.h" nogil:
-    enum:
-        MMB_FUSE_MAX_ARITY
-        MMB_FUSE_MAX_KEYS
-
-    ctypedef struct mmb_fuse:
-        uint32_t arity
-        uint64_t shard_bytes
-
-    mmb_fuse mmb_fuse_of(uint32_t arity, uint32_t fingerprint_bits, uint32_t segment_slots, uint32_t num_segments,
-                         uint32_t num_shards)
-    uint64_t mmb_fuse_bytes(const mmb_fuse *fuse)
-    uint8_t mmb_fuse_contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash hash)
-    void mmb_fuse_look_up(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                          uint8_t *maybe) noexcept
-    size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                             uint64_t *pages) noexcept
-    uint64_t mmb_fuse_scratch_bytes(const mmb_fuse *fuse)
-    mmb_status mmb_fuse_construct(const mmb_fuse *fuse, const mmb_hash *hashes, size_t n, uint32_t max_seeds,
-                                  uint32_t *scratch, uint8_t *shard, uint64_t *seed)
-
 
 cdef extern from "partition.h" nogil:
     enum:

@@ -5,8 +5,9 @@ it is a piece of a larger one, *first* is the number of its first key, for error
 are numbers of FORMAT.md.
 """
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 from typing_extensions import Self, disjoint_base
@@ -30,7 +31,7 @@ class RowsBatch:
     def __init__(self, data: ReadableBuffer, width: int, num_keys: int, kind: str, first: int = 0) -> None: ...
     @property
     def most_keys(self) -> int:
-        """At most so many keys are in it; of lines, a closer bound than the length, found out by counting them."""
+        """An upper bound of the number of keys. For lines it is closer than the length, because the lines are counted."""
     def __len__(self) -> int: ...
     def describe(self, index: int) -> str: ...
 
@@ -55,9 +56,9 @@ class OffsetsBatch:
 
 @disjoint_base
 class LinesBatch:
-    """Lines that end in LF or CR LF. With *field* > 0 the key is that field between *delimiter* bytes. A line that begins with
-    the byte *comment* is no key, if that is not 0. *blank*: 0 an empty line is no key, 1 it is the empty key, 2 it is a bad
-    line. Its length is an upper bound. *num_lines*: how many lines there are, if that is known. *name* and *first_line* are
+    """Lines that end in LF or CR LF. With *field* > 0 the key is that field between *delimiter* bytes. Lines that begin
+    with the byte *comment* are ignored, unless it is 0. *blank*: 0 ignores empty lines, 1 takes them as the empty key, 2 as bad
+    lines. The length is an upper bound. *num_lines*: the number of lines, if it is known. *name* and *first_line* are
     for error messages."""
 
     def __init__(
@@ -110,8 +111,8 @@ def count_lines(data: ReadableBuffer) -> int:
 def add_part(
     target: WriteableBuffer, first: int, layout: int, num_bits: int, num_probes: int, hashes: ReadableBuffer
 ) -> None:
-    """Set the bits of hashes that fall into *target*, which is the payload from byte *first* on: whole blocks of it. The others
-    are passed over. Releases the GIL."""
+    """Set the bits of those hashes whose block lies in *target*, which holds whole blocks of the payload, from byte *first* on.
+    Other hashes are skipped. Releases the GIL."""
 
 def span(layout: int, num_bits: int, lowest: int, highest: int) -> tuple[int, int]:
     """Return the bytes of the payload, [first, end), in which the blocks of all keys lie whose hi is in [lowest, highest];
@@ -134,8 +135,8 @@ def counter_histogram(payload: ReadableBuffer) -> tuple[list[int], int]:
     GIL."""
 
 def count_part(target: WriteableBuffer, first: int, num_bits: int, num_probes: int, hashes: ReadableBuffer) -> None:
-    """Count the keys whose line falls into *target*, which is the payload from byte *first* on: whole lines of counters. The
-    others are passed over. Releases the GIL."""
+    """Count the keys whose line lies in *target*, which holds whole lines of the payload, from byte *first* on. Other keys are
+    skipped. Releases the GIL."""
 
 def unite_counters(target: WriteableBuffer, other: ReadableBuffer) -> None:
     """Add every counter of *other* to that of *target*, to 15 at most. Both have the same size. Releases the GIL."""
@@ -189,7 +190,7 @@ class Partitions:
         """Chunks of 4096 bytes, 256 hashes, that can be taken; one a partition is kept for put_back()."""
 
     def chunks_for(self, num_keys: int) -> int:
-        """Return how many chunks adding so many keys to a lane can take at most."""
+        """Return how many chunks adding *num_keys* keys to a lane takes at most."""
 
     def clear(self) -> None:
         """Forget all hashes."""
@@ -213,44 +214,111 @@ class Partitions:
         """Return how many hashes a partition holds, with repetitions."""
 
     def copy(self, partition: int, out: WriteableBuffer, skip: int = 0) -> int:
-        """Copy hashes of a partition to *out*, as many as fit behind the first *skip*; return how many, 0 at the end."""
+        """Copy hashes of a partition to *out*, after the first *skip*, until it is full; return how many, 0 at the end."""
 
     def take(self, partition: int, out: WriteableBuffer) -> int:
-        """Move hashes of a partition to *out*, as many as fit in whole chunks; return how many, 0 when none is left."""
+        """Move whole chunks of hashes of a partition to *out*, until it is full; return how many hashes, 0 when none is left."""
 
     def put_back(self, lane: int, partition: int, hashes: ReadableBuffer) -> None:
         """Add hashes of one partition, sorted, that were taken from it."""
 
 @disjoint_base
-class FilterCore:
-    """Look-ups of one filter over one payload, of any kind. Each kind has a core of its own, from which its class inherits:
-    ``key in f`` is then a C slot.
+class View:
+    """One payload, and how it is looked up and changed. It never changes itself, only the bytes of a writable payload.
 
-    Threads: look-ups may run beside each other and beside adds. A payload is released when the last batch that reads it
-    without the GIL has finished.
+    *shape* is, by layout: (num_bits, num_probes) of bits; (num_counters, num_probes) of counters; (arity, fingerprint_bits,
+    segment_slots, num_segments, num_shards) of fuse filters. The numbers must be as FORMAT.md allows them.
+
+    The payload is held as long as the view lives. Threads may look up at the same time, and while one thread changes the
+    payload; two must not change it at the same time. Methods that take hashes or a batch release the GIL.
     """
 
-    keys_added: int
-    """Keys that are in, as the kind counts them."""
-    _mutex: Any
+    seed: int
+    key_form: int
+    pages_per_key: int
+    """Pages that a look-up of one key reads, at most."""
+    load_pages: Callable[[list[int]], AbstractContextManager[object]] | None
+    """None, or what must be called with the pages of a key, and entered, before a look-up may read them."""
 
-    def _watch(self, guard: Guard) -> None:
-        """Answer only while *guard* says that the payload is whole; else call _report_cut()."""
+    def __new__(
+        cls,
+        payload: ReadableBuffer | WriteableBuffer,
+        layout: int,
+        probe_scheme: int,
+        shape: tuple[int, ...],
+        seed: int,
+        key_form: int,
+        writable: bool = False,
+    ) -> Self:
+        """Raises ValueError: an unknown layout; too many probes; not whole blocks; a payload that is too short for its shape.
+        BufferError: the payload is read-only, and *writable* is set."""
 
-    def _report_cut(self) -> None:
-        """Hook for subclasses: raise, as the payload is not what was mapped."""
+    def watch(self, guard: Guard, report_cut: Callable[[], object]) -> None:
+        """Call *report_cut*, which raises, instead of answering when *guard* says that the file was cut short."""
 
-    def _take(self, other: Self, payload: ReadableBuffer) -> bool:
-        """Answer from now on as *other* does, from *payload*, which has the bytes of its own; its bytes are let go.
+    def contains_hashes(self, hashes: ReadableBuffer, maybe: WriteableBuffer) -> None:
+        """Write one byte 0 or 1 for each hash to *maybe*."""
 
-        One step: a look-up of one key in another thread sees all of the old filter or all of the new one. False, and
-        nothing done: a batch of this very object is running, it is closed, or it can be added to.
+    def contains_batch(self, batch: _Batch, maybe: WriteableBuffer) -> int:
+        """The same for keys; return how many there are. Raises for the first bad key, as hash_batch()."""
 
-        Raises TypeError: *other* is of another kind.
+    def pages_of(self, hashes: ReadableBuffer) -> list[int]:
+        """Return the numbers of the 4 KiB pages that look-ups of these hashes read, each once, ascending."""
+
+    def count_of(self, digest: ReadableBuffer) -> int:
+        """Return the least counter of one hash. Raises ValueError for layouts without counters."""
+
+    def mark(self, pages: WriteableBuffer, groups: WriteableBuffer) -> None:
+        """Mark changed pages from now on: set the byte of each changed 4 KiB page in *pages* to 1, and the byte of each 512
+        pages in *groups*. Both are held, so they cannot be resized.
+
+        Raises ValueError: not enough bytes for the pages of the payload.
         """
 
-    def _detach(self) -> None:
-        """Stop answering. The payload is released now, or when the last running batch ends."""
+    def add_many(self, hashes: ReadableBuffer, room: int) -> tuple[int, int, int]:
+        """Add hashes in order, at most *room* new ones.
+
+        Returns:
+            The number of hashes that were added: all, or those before the first new one that did not fit; how many of them
+            were new; how many counters became full.
+
+        Raises ValueError: the payload is read-only, or its layout takes no keys.
+        """
+
+    def remove_many(self, hashes: ReadableBuffer) -> tuple[int, int]:
+        """Remove hashes in order.
+
+        Returns:
+            The number of hashes that were removed: all, or those before the first that was definitely absent; how many of
+            them are definitely absent now.
+
+        Raises ValueError: the payload is read-only, or keys cannot be removed from its layout.
+        """
+
+@disjoint_base
+class Core:
+    """The part of a filter that must not cost a Python frame: it holds the current view, and replaces it in one step.
+
+    A look-up answers from the view that was current when its key had been hashed. So it sees the whole old file or the whole new
+    one, and a payload is released when the last look-up in it has ended.
+    """
+
+    _is_quick: bool
+    """Whether add() and _remove() may change the payload themselves, because no other change is running. They call
+    _write_marks() afterwards if the view marks pages."""
+    _has_removed: bool
+    """Whether keys were removed since this was last set to False."""
+    _num_keys: int
+    _limit: int
+    """add() calls _add_one() when _num_keys has reached it."""
+    _num_saturated: int
+
+    def _use(self, view: View | None) -> None:
+        """Answer from *view* from now on; None: closed."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the filter is closed."""
 
     def _is_due(self) -> bool:
         """Return whether it is time to look at the path; to the tick of the system's clock, up to 10 ms. Never before the
@@ -258,13 +326,6 @@ class FilterCore:
 
     def _rest(self, seconds: float) -> None:
         """Look after that time, not before."""
-
-    def _look_at_path(self) -> None:
-        """Hook for subclasses: called before a look-up of one key when it is time."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether no payload is attached."""
 
     def __contains__(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been.
@@ -274,152 +335,6 @@ class FilterCore:
 
     def might_contain(self, key: object, /) -> bool:
         """Return False if *key* was definitely never added, True if it may have been: ``in`` by name."""
-
-    def _contains_batch(self, batch: _Batch, maybe: WriteableBuffer) -> int:
-        """Write one byte 0 or 1 a key to *maybe*; return the number of keys."""
-
-    def _contains_hashes(self, hashes: ReadableBuffer, maybe: WriteableBuffer) -> None:
-        """The same for hashes."""
-
-    def _pages_of(self, hashes: ReadableBuffer) -> list[int]:
-        """Return the numbers of the 4 KiB pages that a look-up of these hashes reads, each once, ascending."""
-
-    def _let_go(self) -> None:
-        """Hook for subclasses: the payload is not used any more, so what holds it can be closed."""
-
-    def _where(self) -> str:
-        """Hook for subclasses: name the filter in error messages."""
-
-@disjoint_base
-class ChangingCore(FilterCore):
-    """A core that keys can be added to. Adds exclude each other (``_mutex``)."""
-
-    _canary_hashes: tuple[tuple[int, int], ...]
-    """Hashes of the first 8 distinct keys that were added."""
-
-    def _add_hashes(self, hashes: ReadableBuffer) -> int:
-        """Add hashes in order; return how many were new. CapacityError says how many were before the one that did not fit."""
-
-    def _load(self, other: ReadableBuffer, keys_added: int) -> None:
-        """Payload = a copy of *other*; then set the count."""
-
-    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
-        """Payload and *other* together ("or" and what else the kind knows), or all zero ("clear"); then set the count."""
-
-    def _check_writable(self) -> None:
-        """Raise ClosedError or ReadOnlyError unless keys can be added."""
-
-    def _publish(self) -> None:
-        """Write what has changed and is not yet in the file, with _publish_changes(). Hold the mutex.
-
-        If that raises, the pages are written by the next call, by whoever makes it.
-        """
-
-    def _publish_changes(self, runs: list[tuple[int, int]]) -> None:
-        """Hook for subclasses: write *runs*, (first, count) of changed 4 KiB pages, ascending, to the file."""
-
-@disjoint_base
-class CountingCore(ChangingCore):
-    """The counters of one filter over one payload. CountingBloomFilter inherits from it.
-
-    ``keys_added`` counts the distinct keys as far as counters tell: up by one when an added key was certainly absent, down by one
-    when a removed key is so afterwards. Either is missed with the false-positive rate, so with removals the count drifts, up or
-    down alike. Where it reaches the limit after removals, _keys_by_estimate() tells whether there is room.
-    """
-
-    num_saturated: int
-    """Counters that have reached 15. They stay there."""
-    _canary_hashes: tuple[tuple[int, int], ...]
-    """Hashes of the first 8 keys added that are still in, and of the latest 8, which may have gone."""
-
-    def _attach(
-        self,
-        payload: WriteableBuffer | ReadableBuffer,
-        num_counters: int,
-        num_probes: int,
-        seed: int,
-        key_form: int,
-        *,
-        writable: bool,
-        write_through: bool,
-        keys_added: int,
-        limit: int | None,
-        num_saturated: int,
-    ) -> None:
-        """Start to answer from *payload*, num_counters / 2 bytes or more; else as BloomCore._attach().
-
-        Requires: 1 <= num_probes <= 16. Raises ValueError: num_counters is no multiple of 128, or the payload is smaller.
-        """
-
-    def add(self, key: object, /) -> bool:
-        """Count one key in; return whether it was certainly absent before.
-
-        Raises and costs as BloomFilter.add().
-        """
-
-    def remove(self, key: object, /) -> bool:
-        """Count one key out; return whether it is certainly absent now. It may still be "maybe": added more often, or because
-        other keys cover it.
-
-        A key that was never added but is answered "maybe" is removed all the same: that takes counts from keys that are in, which
-        may then be answered "definitely not". Remove only what was added.
-
-        Raises:
-            AbsentKeyError: a KeyError; *key* is definitely not in, and nothing was changed.
-            KeyTypeError, KeyValueError: not a key. ReadOnlyError, ClosedError.
-        """
-
-    def count_estimate(self, key: object, /) -> int:
-        """Return an upper bound of how often *key* was added and not removed: its least counter, 0 to 15.
-
-        15 stands for 15 or more. Too high with about the false-positive rate. Raises and costs as a look-up.
-        """
-
-    def _has_room_for(self, num_keys: int) -> bool:
-        """Return whether so many new keys fit by the count or, after removals, as _keys_by_estimate() tells."""
-
-    def _remove_hashes(self, hashes: ReadableBuffer) -> int:
-        """Count hashes out, in order; return how many are certainly absent now. AbsentKeyError says how many were removed
-        before the one that was absent."""
-
-    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
-        """Counters += those of *other*, at most 15 ("or"), or all zero ("clear"); then set the count."""
-
-    def _keys_by_estimate(self) -> int:
-        """Hook for subclasses: a count of the keys in the payload that is not too high."""
-
-@disjoint_base
-class BloomCore(ChangingCore):
-    """The probes of one Bloom filter over one payload."""
-
-    keys_added: int
-    """Adds that set a bit. Two keys with the same bits count once; so this is a lower bound on the distinct keys, too low by
-    about the false-positive rate."""
-
-    def _attach(
-        self,
-        payload: WriteableBuffer | ReadableBuffer,
-        layout: int,
-        num_bits: int,
-        num_probes: int,
-        seed: int,
-        key_form: int,
-        *,
-        writable: bool,
-        write_through: bool,
-        keys_added: int,
-        limit: int | None,
-    ) -> None:
-        """Start to answer from *payload*.
-
-        Args:
-            payload: at least num_bits bits; writable memory, if *writable*.
-            write_through: note changed pages, and write them with _publish_changes() before add() and _add_hashes() return.
-            keys_added: where the count starts.
-            limit: most keys to add, None for no limit.
-
-        Requires: layout, num_bits and num_probes as FORMAT.md allows them.
-        """
 
     def add(self, key: object, /) -> bool:
         """Add one key; return whether it was new (False: it was in, or is a false positive).
@@ -431,27 +346,27 @@ class BloomCore(ChangingCore):
         Cost: about as a look-up in memory; in a file also one write of each changed 4 KiB page.
         """
 
-    def _combine(self, other: ReadableBuffer | None, operation: str, keys_added: int) -> None:
-        """Payload |= *other* ("or"), &= *other* ("and"), or all zero ("clear"); then set the count."""
+    def _remove(self, key: object, /) -> bool:
+        """Remove one key; return whether it is definitely absent now."""
 
-@disjoint_base
-class FuseCore(FilterCore):
-    """The fingerprints of one fuse filter over one payload."""
+    def _note(self, hashes: ReadableBuffer) -> None:
+        """Remember the last of these hashes as the latest keys."""
 
-    def _attach(
-        self,
-        payload: ReadableBuffer,
-        arity: int,
-        fingerprint_bits: int,
-        segment_slots: int,
-        num_segments: int,
-        num_shards: int,
-        seed: int,
-        key_form: int,
-        *,
-        keys_added: int,
-    ) -> None:
-        """Start to answer from *payload*, whose shape FORMAT.md must allow. Raises ValueError if it is too short for it."""
+    @property
+    def _latest(self) -> list[tuple[int, int]]:
+        """Up to 8 latest hashes: noted, or added by add() itself where keys can be removed."""
+
+    # Hooks, which a filter overrides.
+    def _check_open(self) -> None:
+        """Raise ClosedError if closed. A look-up without a view calls it until there is one."""
+    def _look_at_path(self) -> None:
+        """Look whether another file has the path. Called when it is time; see _rest()."""
+    def _add_one(self, digest: bytes) -> bool:
+        """Add one hash, for add(), unless that has done it itself."""
+    def _remove_one(self, digest: bytes) -> bool:
+        """Remove one hash, for _remove(), unless that has done it itself."""
+    def _write_marks(self) -> None:
+        """Write the pages that add() or _remove() has marked itself."""
 
 def fuse_shard(
     hashes: ReadableBuffer,

@@ -6,28 +6,28 @@ not in C walks Python objects, which C may not know about here. mmbloom.engine.r
 their specification; _kernel.pyi documents them.
 
 What may run without the GIL: anything that reads exported buffers, or immutable keys to which a piece holds references.
-The parts: _kernel_keys.pxi (keys and batches), _kernel_guard.pxi (files that are cut), _kernel_filter.pxi (one filter of any
-kind), _kernel_bloom.pxi, _kernel_fuse.pxi and _kernel_counting.pxi (one filter of each kind), _kernel_partition.pxi (hashes by
-the million, for building); here are hashes and whole payloads.
+The parts: _kernel_keys.pxi (keys and batches), _kernel_guard.pxi (files that are cut), _kernel_view.pxi (a payload looked up
+and changed), _kernel_core.pxi (what a filter answers from), _kernel_fuse.pxi (building fuse filters), _kernel_payloads.pxi
+(whole payloads), _kernel_partition.pxi (hashes by the million, for building); here are hashes and counts.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE)
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport UINT32_MAX, UINT64_MAX
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport UINT32_MAX
+from libc.string cimport memcmp, memset
 from posix.time cimport clock_gettime, timespec
 
 import errno
 import os
 import threading
 
-from mmbloom.errors import (
-    AbsentKeyError, CapacityError, ClosedError, KeyTypeError, KeyValueError, MmbloomError, ReadOnlyError, SourceError)
+from mmbloom.errors import ClosedError, KeyTypeError, KeyValueError, MmbloomError, SourceError
 
 cdef extern from "Python.h":
     bint PyUnicode_Check(object text)
@@ -69,10 +69,10 @@ cdef Py_ssize_t SMALL_PIECE = 256   # below this a piece takes less time than gi
 
 include "_kernel_keys.pxi"
 include "_kernel_guard.pxi"
-include "_kernel_filter.pxi"
-include "_kernel_bloom.pxi"
+include "_kernel_view.pxi"
+include "_kernel_core.pxi"
 include "_kernel_fuse.pxi"
-include "_kernel_counting.pxi"
+include "_kernel_payloads.pxi"
 include "_kernel_partition.pxi"
 
 
@@ -175,19 +175,6 @@ def count_lines(const uint8_t[::1] data not None):
 
 
 # ---- payloads ----------------------------------------------------------------------------------------------------------
-
-def probes(int layout, uint64_t num_bits, uint32_t num_probes, uint64_t hi, uint64_t lo):
-    cdef mmb_bloom bloom
-    cdef mmb_hash digest
-    cdef uint64_t bits[MMB_MAX_PROBES]
-    most = {MMB_LINE: 16, MMB_PAGE: 32, MMB_NARROW: 16}.get(layout, MMB_MAX_PROBES)
-    if num_probes > most:
-        raise ValueError(f"num_probes is {num_probes}, at most {most}")
-    bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes
-    digest.hi, digest.lo = hi, lo
-    mmb_bloom_probes(&bloom, digest, bits)
-    return [bits[i] for i in range(num_probes)]
-
 
 def checksum64(const uint8_t[::1] data not None):
     cdef uint64_t digest

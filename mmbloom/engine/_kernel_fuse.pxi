@@ -1,28 +1,4 @@
-# FuseCore: look-ups of a FuseFilter without a Python frame; and the construction of one shard. See _kernel.pyi.
-
-
-cdef class FuseCore(FilterCore):
-    """The fingerprints of one fuse filter over one payload."""
-
-    cdef mmb_fuse _fuse
-
-    def _attach(self, payload, uint32_t arity, uint32_t fingerprint_bits, uint32_t segment_slots, uint32_t num_segments,
-                uint32_t num_shards, uint64_t seed, int key_form, *, uint64_t keys_added):
-        self._fuse = mmb_fuse_of(arity, fingerprint_bits, segment_slots, num_segments, num_shards)
-        self._lookup.shape = &self._fuse
-        self._lookup.contains_many = mmb_fuse_look_up
-        self._lookup.pages_of = mmb_fuse_pages_of
-        self._lookup.pages_per_key = 2 * MMB_FUSE_MAX_ARITY + 1
-        self._hold(payload, 8 * mmb_fuse_bytes(&self._fuse), False, seed, key_form, keys_added)
-
-    cdef int _take_shape(self, FilterCore other) except -1:
-        self._fuse = (<FuseCore?>other)._fuse
-        return 0
-
-    def __contains__(self, key):
-        cdef mmb_hash digest
-        self._hash_while_open(key, &digest)
-        return self._answer(mmb_fuse_contains(&self._fuse, self._payload, digest))
+# Fuse filters: the construction of one shard. See _kernel.pyi for the contract.
 
 
 def fuse_scratch_bytes(uint32_t arity, uint32_t segment_slots, uint32_t num_segments):

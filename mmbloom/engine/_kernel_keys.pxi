@@ -312,6 +312,6 @@ cdef class LinesBatch(MemoryBatch):
         cdef size_t written = 0
         if self._data.shape[0] > 0 and flags.shape[0] > 0:
             with nogil:
-                written = mmb_lines_select(&self._source, &flags[0], <size_t>flags.shape[0], wanted, target)
+                written = mmb_text_select(&self._source, &flags[0], <size_t>flags.shape[0], wanted, target)
         PyByteArray_Resize(out, <Py_ssize_t>written)
         return out

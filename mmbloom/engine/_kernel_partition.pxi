@@ -159,24 +159,3 @@ cdef class Partitions:
         with nogil:
             mmb_partition_add(filled, sorted_hashes, n)
 
-
-def add_part(uint8_t[::1] target not None, uint64_t first, int layout, uint64_t num_bits, uint32_t num_probes,
-             const uint8_t[::1] hashes not None):
-    cdef size_t n = <size_t>hashes.shape[0] // sizeof(mmb_hash)
-    cdef mmb_bloom bloom
-    bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, num_probes
-    block_bytes = {MMB_NARROW: 16, MMB_LINE: 64, MMB_PAGE: MMB_PAGE_BYTES}.get(layout, 1)
-    if first % block_bytes or target.shape[0] % block_bytes:
-        raise ValueError(f"bytes {first} to {first + target.shape[0]}: not whole blocks of {block_bytes}")
-    if n > 0 and target.shape[0] > 0:
-        with nogil:
-            mmb_bloom_add_part(&bloom, &target[0], first, <uint64_t>target.shape[0], <const mmb_hash *>&hashes[0], n)
-
-
-def span(int layout, uint64_t num_bits, uint64_t lowest, uint64_t highest):
-    cdef mmb_bloom bloom
-    cdef uint64_t first = 0
-    cdef uint64_t end = 0
-    bloom.layout, bloom.num_bits, bloom.num_probes = <mmb_layout>layout, num_bits, 1
-    mmb_bloom_span(&bloom, lowest, highest, &first, &end)
-    return first, end

@@ -1,36 +1,28 @@
-"""The counting Bloom filter: the kind that keys can be removed from.
-
-A counter of 4 bits stands where a Bloom filter has a bit; a key counts in each of its counters.
-Counting is done by the engine's CountingCore, an ancestor of CountingBloomFilter. The rest is as
-for ``bloom``, but for what removal changes: no canary is stored while keys can go, and the count of
-keys may fall.
-"""
+"""The counting Bloom filter: the kind that keys can be removed from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from mmbloom.engine import CountingCore, counter_histogram, flatten_counters
-from mmbloom.errors import AbsentKeyError, CapacityError
-from mmbloom.filters import combining, measure
-from mmbloom.filters.adding import AddingHandle
+from mmbloom.engine import hash_key
+from mmbloom.errors import AbsentKeyError
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.parameters import fresh
+from mmbloom.filters.changeable import ChangeableFilter
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import COUNTER_BITS, HASH
-from mmbloom.format.header import new_header
 from mmbloom.format.status import Status
-from mmbloom.storage.mapped import MappedFile
-from mmbloom.storage.writable import WritableFile
+from mmbloom.kinds import COUNTING
 
 if TYPE_CHECKING:
-    from mmbloom.format.header import Header
+    from typing import Any
+
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.sizing.bloom import BloomGeometry
     from mmbloom.storage.paths import FilePath
     from mmbloom.storage.publish import IfExists
 
 
-class CountingBloomFilter(AddingHandle, CountingCore):
+class CountingBloomFilter(ChangeableFilter):
     """A Bloom filter of fixed size that keys can be removed from, in a mapped file or in memory.
 
     Guarantee: a key that was added more often than it was removed is never answered "definitely
@@ -46,62 +38,61 @@ class CountingBloomFilter(AddingHandle, CountingCore):
     Limits: four times the size of the bits that it stands for, which to_bloom() leaves for serving:
         a key takes 43 bits at 0.01, 76 at 0.001, 124 at 0.0001. No intersection. Removing a key
         that was never added, but is answered "maybe", damages others: see remove().
+
+    ``keys_added`` counts the distinct keys as far as counters tell: up by one when an added key was
+    certainly absent, down by one when a removed key is so afterwards. Either is missed with the
+    false-positive rate, so with removals the count drifts, up or down alike.
     """
 
     kind = "counting"
-    place_bits = COUNTER_BITS
+    _kind = COUNTING
 
-    def _attach_payload(self, payload: memoryview) -> None:
-        header, status = self._header, self._status
-        facts = self._attachment(payload)
-        num_saturated = status.num_saturated
-        if isinstance(self._storage, WritableFile) and status.writer_open:
-            # The last writer died: keys may have come and gone since it counted.
-            facts["keys_added"] = self._fewest_keys(payload)
-            num_saturated = counter_histogram(payload)[1]
-        self._attach(
-            payload,
-            header.num_bits // COUNTER_BITS,
-            header.num_probes,
-            header.seed,
-            header.key_form,
-            num_saturated=num_saturated,
-            **facts,
-        )
-
-    # -- facts -------------------------------------------------------------------------------------
+    @property
+    def geometry(self) -> BloomGeometry:
+        """Layout, num_bits and num_probes together, with the sizes that follow from them."""
+        return COUNTING.geometry(self._opened.header)
 
     @property
     def num_counters(self) -> int:
         """Counters of the filter: num_bits / 4."""
         return self.num_bits // COUNTER_BITS
 
-    def _count_set(self, payload: memoryview) -> int:
-        return measure.set_counters(payload)
+    @property
+    def num_saturated(self) -> int:
+        """Counters that have reached 15, where they stay."""
+        opened = self._opened
+        return self._num_saturated if self.writable else opened.status.num_saturated
 
-    def _kind_facts(self) -> dict[str, Any]:
-        facts = super()._kind_facts()
-        return {**facts, "num_counters": self.num_counters, "num_saturated": self.num_saturated}
+    def info(self) -> dict[str, Any]:
+        """Return everything that the filter says of itself; see Filter.info()."""
+        return super().info() | {"num_saturated": self.num_saturated}
 
-    def _keys_by_estimate(self) -> int:
-        return self._fewest_keys(self._open_payload())
+    def count_estimate(self, key: object, /) -> int:
+        """Return an upper bound of how often *key* was added and not removed, 0 to 15.
 
-    def _count_now(self) -> int:
-        """Return keys_added; of a file that others may have changed since, a count not too high."""
-        self._check_whole()
-        self._read_status()
-        if isinstance(self._storage, MappedFile) and self._status.writer_open:
-            whole = self._whole()
-            with whole._whole_payload() as payload:
-                return whole._fewest_keys(payload)
-        return self.keys_added
+        15 stands for 15 or more. The answer is too high with about the false-positive rate.
 
-    def _read_status(self) -> None:
-        super()._read_status()
-        if isinstance(self._storage, MappedFile):
-            self.num_saturated = self._status.num_saturated
+        Raises:
+            KeyTypeError, KeyValueError: not a key. ClosedError.
+        """
+        opened = self._now()
+        digest = HASH.pack(*hash_key(key, opened.header.seed, opened.header.key_form))
+        view = opened.attached
+        with opened.storage.loaded(view.pages_of(digest)):
+            return view.count_of(digest)
 
-    # -- keys --------------------------------------------------------------------------------------
+    def remove(self, key: object, /) -> bool:
+        """Remove one key; return whether it is definitely not in now.
+
+        It may still be "maybe": added more often, or covered by other keys. A key that was never
+        added but is answered "maybe" is removed all the same: that takes counts from keys that are
+        in, which may then be answered "definitely not". Remove only what was added.
+
+        Raises:
+            AbsentKeyError: a KeyError; *key* is definitely not in, and nothing was changed.
+            KeyTypeError, KeyValueError: not a key. ReadOnlyError, ClosedError.
+        """
+        return self._remove(key)
 
     def remove_many(self, keys: object, *, nulls: Nulls = "raise") -> int:
         """Remove a batch of keys; return how many are definitely not in now.
@@ -112,7 +103,7 @@ class CountingBloomFilter(AddingHandle, CountingCore):
 
         Raises:
             AbsentKeyError: a KeyError; a key was definitely not in. The keys before it were removed
-                (``num_removed`` of them); of it and of the keys behind it nothing was changed.
+                (``num_removed`` of them); it and the keys after it were not.
             KeyTypeError, KeyValueError: a bad key, as for update(): nothing of its piece was
                 removed.
 
@@ -127,46 +118,19 @@ class CountingBloomFilter(AddingHandle, CountingCore):
             num_removed += len(hashes) // HASH.size
         return num_gone
 
-    # -- sets --------------------------------------------------------------------------------------
+    def _remove_one(self, digest: bytes) -> bool:
+        return self._remove_hashes(digest) == 1
 
-    def __or__(self, other: object) -> Self:
-        """Return the union, in memory: counters are added up, to 15 at most.
-
-        So a key that both have must be removed twice. It may be past the capacity: keys_added and
-        expected_fpr() tell. Raises IncompatibleError for the first field that differs,
-        ChecksumError as copy().
-        """
-        if not isinstance(other, CountingBloomFilter):
-            return NotImplemented
-        mine, other = self._whole(), other._whole()
-        combining.check_compatible(mine, other)
-        result = mine.copy()
-        other.verify()
-        with other._whole_payload() as theirs:
-            result._combine(theirs, "or", 0)
-        result.keys_added = combining.keys_of_union(mine, other, result._open_payload())
-        result._canary_hashes = result._found(mine._canary_hashes + other._canary_hashes)
-        return result
-
-    def __ior__(self, other: object) -> Self:
-        """Add the counters of *other*.
-
-        If by estimate the union does not fit: CapacityError, and nothing is changed. In memory it
-        takes the payload twice more.
-        """
-        if not isinstance(other, CountingBloomFilter):
-            return NotImplemented
-        self._check_writable()
-        with other.copy() as still, self | still as union:
-            if union.keys_added > self.capacity and not self._header.overfill:
-                where = f"{self._where()}, united with about {union.keys_added} keys in all"
-                raise CapacityError(where, self.capacity)
-            self._combine(still._open_payload(), "or", union.keys_added)
-            with self._mutex:
-                self._canary_hashes = union._canary_hashes
-        return self
-
-    # -- to the disk -------------------------------------------------------------------------------
+    def _remove_hashes(self, hashes: bytes | bytearray | memoryview) -> int:
+        """Remove hashes in order; return how many are certainly absent now."""
+        view = memoryview(hashes)
+        with self._changing() as opened:
+            done, num_gone = opened.attached.remove_many(view)
+            self._has_removed = True
+            self._num_keys -= min(self._num_keys, num_gone)
+        if done < len(view) // HASH.size:
+            raise AbsentKeyError(self._where(), done)
+        return num_gone
 
     def to_bloom(self, path: FilePath, *, if_exists: IfExists = "raise") -> BloomFilter:
         """Write the filter as it is as a sealed Bloom filter, and open that read-only.
@@ -176,55 +140,18 @@ class CountingBloomFilter(AddingHandle, CountingCore):
 
         Args:
             path: where; the file appears complete or not at all.
-            if_exists: "raise", or "replace" the file that is there; readers of the old one keep it.
+            if_exists: "raise", or "replace" the file that is there; its readers keep the old one.
 
         Raises:
             OSError, NoSpaceError: as create(). ChecksumError: as copy().
 
         Cost: one pass over the payload, and memory for a quarter of it.
         """
-        whole = self._whole()
-        whole.verify()
-        header = _flat_header(whole._header)
-        bits = bytearray(header.payload_bytes)
-        # So that the canaries are those of these bits.
-        with whole._mutex, whole._whole_payload() as payload:
-            flatten_counters(payload, bits)
-            canaries = whole._found(whole._canary_hashes)
-            status = Status(keys_added=whole._count_now(), canaries=canaries)
-        facts = header, status
-        write_sealed(path, header, [bits], lambda _: facts, if_exists=if_exists)
+        opened = self._now()
+        opened.verify()
+        header, count = COUNTING.flat_header(opened.header), self._count_now()
+        with self._mutex, opened.whole() as whole:  # so that the canaries are those of these bits
+            bits = COUNTING.flat_payload(opened.header, whole.payload)
+            status = Status(keys_added=count, canaries=whole.found(self._canary_hashes))
+        write_sealed(path, header, [bits], lambda _: (header, status), if_exists=if_exists)
         return BloomFilter.open(path)
-
-    def _status_now(self) -> Status:
-        """Return the status to store. While keys can be removed it holds no canaries.
-
-        A canary that is stored must be in, and a removal would have to take it back first, with a
-        sync.
-        """
-        status = self._status_to_seal()
-        return status if status.is_sealed else status._replace(canaries=())
-
-    def _status_to_seal(self) -> Status:
-        status = super()._status_now()
-        if status.is_sealed:
-            return status
-        return status._replace(num_saturated=self.num_saturated)
-
-
-def _flat_header(header: Header) -> Header:
-    """Return the header of the Bloom filter that has a bit for each counter."""
-    flat = new_header(
-        layout="narrow",
-        num_bits=header.num_bits // COUNTER_BITS,
-        num_probes=header.num_probes,
-        capacity=header.capacity,
-        fpr=header.fpr,
-        uuid=header.uuid,
-        created_unix_ns=header.created_unix_ns,
-        seed=header.seed,
-        key_form=header.key_form_name,
-        metadata=header.metadata,
-        overfill=bool(header.overfill),
-    )
-    return fresh(flat)

@@ -1,47 +1,36 @@
 """Batches of look-ups: where the answers go, and how a cold file is read.
 
-A filter in the page cache is looked up piece by piece, hash and probe fused. Of a large file that
-is not, each look-up would wait for one page: there the pages of a few thousand keys are asked for
-at once, and the disk reads them side by side.
+A filter in the page cache is looked up piece by piece, hash and probe fused. In a large file that
+is not, each look-up would wait for one page: there the pages of many keys are named first, so that
+the disk reads them side by side.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.engine import FilterCore, hash_batch
-from mmbloom.errors import ClosedError, ParameterError
+from mmbloom.engine import hash_batch
+from mmbloom.errors import ParameterError
 from mmbloom.format.fields import HASH
-from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from mmbloom.format.header import Header
-    from mmbloom.keys.pieces import Batch, Piece
-    from mmbloom.storage.writable import WritableFile
+    from mmbloom.filters.opened import Opened
+    from mmbloom.keys.pieces import Piece
 
     Answers = np.ndarray[Any, np.dtype[np.bool_]]
 
-# Below this a batch does not repay the question whether the file is cold (~10 us), nor a file its
-# reading ahead.
+# A smaller batch is not worth the question whether the file is cold (~10 us).
 _FEWEST_KEYS = 16
-_SMALLEST_BYTES = 16 << 20
-# Keys whose pages are asked for together: enough for the queue of any disk, and a small part of the
-# page cache.
-_COLD_KEYS = 4096
+# Pages that are named together: enough for the queue of any disk, and at most 16 MiB of memory.
+_PAGES_AT_ONCE = 4096
 
 
-def lookup(
-    core: FilterCore,
-    header: Header,
-    storage: MappedFile | WritableFile | None,
-    pieces: Iterator[Piece],
-    out: Answers | None,
-) -> Answers:
-    """Answer every key of *pieces*, in order; see FilterHandle.contains_many."""
+def look_up(opened: Opened, pieces: Iterator[Piece], out: Answers | None) -> Answers:
+    """Answer every key of *pieces*, in order; see Filter.contains_many."""
     import numpy as np
 
     if out is not None:
@@ -49,10 +38,10 @@ def lookup(
     parts: list[Answers] = [np.empty(0, np.bool_)]
     done = 0
     for piece in pieces:
-        # Of lines the number of rows is an upper bound, so they may fit although it does not.
+        # For lines of text the number of rows is an upper bound, so they may fit all the same.
         fits = out is not None and done + piece.num_rows <= len(out)
         room = out[done:] if fits and out is not None else np.empty(piece.num_rows, np.bool_)
-        count = _answer(core, header, storage, piece, room[: piece.num_rows])
+        count = _answer(opened, piece, room[: piece.num_rows])
         if out is None:
             parts.append(room[:count])
         elif done + count > len(out):
@@ -65,6 +54,16 @@ def lookup(
     if done != len(out):
         raise ParameterError("out", f"one answer a key, so {done}", len(out))
     return out
+
+
+def answer_hashes(opened: Opened, hashes: memoryview, answers: memoryview) -> None:
+    """Write one byte 0 or 1 for each hash to *answers*, reading ahead where the file is cold."""
+    opened.check_length()  # a touch of what is gone would kill the process
+    if _is_cold(opened, len(hashes) // HASH.size):
+        _answer_cold(opened, hashes, answers)
+    else:
+        opened.attached.contains_hashes(hashes, answers)
+    opened.check_length()  # the last page of a file that was cut is filled up with zeros
 
 
 def _check_out(out: Any) -> None:  # noqa: ANN401 - whatever was given
@@ -81,27 +80,20 @@ def _check_out(out: Any) -> None:  # noqa: ANN401 - whatever was given
     raise ParameterError("out", "a writable, contiguous numpy array bool[n]", found)
 
 
-def _answer(
-    core: FilterCore,
-    header: Header,
-    storage: MappedFile | WritableFile | None,
-    piece: Piece,
-    part: Answers,
-) -> int:
+def _answer(opened: Opened, piece: Piece, part: Answers) -> int:
     """Answer the rows of *piece* into *part*; return how many there were."""
     import numpy as np
 
     answers = part if piece.valid is None else np.empty(len(piece.batch), np.bool_)
     view = answers.view(np.uint8).data
-    if isinstance(storage, MappedFile):
-        _check_length(storage)  # a touch of what is gone would kill the process
-    large = len(piece.batch) >= _FEWEST_KEYS and header.payload_bytes >= _SMALLEST_BYTES
-    if large and isinstance(storage, MappedFile) and _is_cold(storage):
-        count = _answer_cold(core, header, storage, piece.batch, view)
+    opened.check_length()  # as answer_hashes(), before and after
+    if _is_cold(opened, len(piece.batch)):
+        hashes = memoryview(hash_batch(piece.batch, opened.header.seed, opened.header.key_form))
+        _answer_cold(opened, hashes, view)
+        count = len(hashes) // HASH.size
     else:
-        count = core._contains_batch(piece.batch, view)
-    if isinstance(storage, MappedFile):
-        _check_length(storage)  # the last page of a file that was cut is filled up with zeros
+        count = opened.attached.contains_batch(piece.batch, view)
+    opened.check_length()
     if piece.valid is None:
         return count
     part[:] = False
@@ -109,59 +101,15 @@ def _answer(
     return piece.num_rows
 
 
-def _check_length(storage: MappedFile) -> None:
-    try:
-        storage.check_length()
-    except ClosedError:  # by another thread: the payload stays until this batch is over
-        return
+def _is_cold(opened: Opened, num_keys: int) -> bool:
+    storage = opened.storage
+    return storage.names_pages or (num_keys >= _FEWEST_KEYS and storage.is_cold())
 
 
-def _is_cold(storage: MappedFile) -> bool:
-    if storage.mode != "map":
-        return False  # what is asked ahead there, if anything, is its own business
-    from mmbloom.storage.residency import is_cold  # needs ctypes, which takes long to load
-
-    return is_cold(storage)
-
-
-def _answer_cold(
-    core: FilterCore,
-    header: Header,
-    storage: MappedFile,
-    batch: Batch,
-    view: memoryview,
-) -> int:
-    """Answer a batch whose pages are on disk: hash it whole, then ask for the pages ahead."""
-    hashes = memoryview(hash_batch(batch, header.seed, header.key_form))
-    _answer_cold_hashes(core, storage, hashes, view)
-    return len(hashes) // HASH.size
-
-
-def answer_hashes(
-    core: FilterCore,
-    storage: MappedFile | WritableFile | None,
-    hashes: memoryview,
-    view: memoryview,
-) -> None:
-    """Write one byte 0 or 1 a hash to *view*, reading ahead where the file is cold."""
-    if not isinstance(storage, MappedFile):
-        core._contains_hashes(hashes, view)
-        return
-    _check_length(storage)  # as _answer()
-    many = len(hashes) >= _FEWEST_KEYS * HASH.size
-    if many and storage.header.payload_bytes >= _SMALLEST_BYTES and _is_cold(storage):
-        _answer_cold_hashes(core, storage, hashes, view)
-    else:
-        core._contains_hashes(hashes, view)
-    _check_length(storage)
-
-
-def _answer_cold_hashes(
-    core: FilterCore, storage: MappedFile, hashes: memoryview, view: memoryview
-) -> None:
-    for first in range(0, len(hashes) // HASH.size, _COLD_KEYS):
-        some = hashes[HASH.size * first : HASH.size * (first + _COLD_KEYS)]
-        pages = core._pages_of(some)
-        storage.start_reading(pages)
-        storage.page_in_pages(pages)  # waits as a touch would, but for an error instead of a signal
-        core._contains_hashes(some, view[first : first + _COLD_KEYS])
+def _answer_cold(opened: Opened, hashes: memoryview, answers: memoryview) -> None:
+    view = opened.attached
+    step = max(1, _PAGES_AT_ONCE // view.pages_per_key)
+    for first in range(0, len(hashes) // HASH.size, step):
+        some = hashes[HASH.size * first : HASH.size * (first + step)]
+        with opened.storage.loaded(view.pages_of(some)):
+            view.contains_hashes(some, answers[first : first + step])

@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.changing import claim_file
+from mmbloom.filters.changeable import ChangeableFilter, claim_file
 from mmbloom.filters.counting import CountingBloomFilter
-from mmbloom.filters.following import check_follow, reader_class
+from mmbloom.filters.following import Follower
 from mmbloom.filters.fuse import FuseFilter
-from mmbloom.format.fields import KIND_NAMES
-from mmbloom.storage.open_options import Reading
+from mmbloom.kinds import kind_of
+from mmbloom.storage.open_options import OpenOptions
 
 if TYPE_CHECKING:
-    from mmbloom.filters.changing import ChangingHandle
-    from mmbloom.filters.reloading import ReloadableHandle
+    from mmbloom.filters.filter import Filter
     from mmbloom.storage.advice import Advice
-    from mmbloom.storage.mapped import Mode
     from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.storage import Mode
 
-CHANGING: dict[str, type[ChangingHandle]] = {"bloom": BloomFilter, "counting": CountingBloomFilter}
-KINDS: dict[str, type[ReloadableHandle]] = {**CHANGING, "fuse": FuseFilter}
+CLASSES: dict[str, type[Filter]] = {
+    each.kind: each for each in (BloomFilter, FuseFilter, CountingBloomFilter)
+}
+CHANGEABLE = {name: each for name, each in CLASSES.items() if issubclass(each, ChangeableFilter)}
 
 
 def open_any(
@@ -30,14 +31,14 @@ def open_any(
     mode: Mode = "map",
     follow: float | None = None,
     expected_digest: str | None = None,
-) -> ReloadableHandle:
-    """Open a filter file of any kind read-only. Nothing else needs to be known of it.
+) -> Filter:
+    """Open a filter file of any kind read-only. Nothing else needs to be known about it.
 
     Args:
         path: as for BloomFilter.open().
         advice: as for BloomFilter.open().
         mode: as for BloomFilter.open().
-        follow: as for BloomFilter.open(). A file of another kind is no successor.
+        follow: as for BloomFilter.open(). A file of another kind is not a successor.
         expected_digest: as for BloomFilter.open().
 
     Returns:
@@ -46,22 +47,19 @@ def open_any(
     Raises:
         FormatError, OSError: as BloomFilter.open().
 
-    Cost: one page read, whatever the size, and one more for each of up to 8 canaries.
+    Cost: one page is read, whatever the size, and one more for each of up to 8 canaries.
     """
-    return open_reading(path, Reading(advice, mode, expected_digest).checked(), follow)
+    return open_with(path, OpenOptions(advice, mode, expected_digest).checked(), follow)
 
 
-def open_reading(path: FilePath, reading: Reading, follow: float | None = None) -> ReloadableHandle:
-    """Open a reader of any kind; *reading* has been checked."""
-    check_follow(follow, reading)  # before a file is touched
-    storage = reading.open(path)
-    kind: type[ReloadableHandle] = reader_class(
-        KINDS[KIND_NAMES[storage.header.kind]], reading, follow
-    )
-    return kind._of_reading(storage, reading, follow)
+def open_with(path: FilePath, options: OpenOptions, follow: float | None = None) -> Filter:
+    """Open a reader of any kind; *options* have been checked."""
+    follower = Follower.checked(follow, options)  # before a file is touched
+    storage = options.open(path)
+    return CLASSES[kind_of(storage.header).name]._of_reader(storage, options, follower)
 
 
-def open_writable(path: FilePath) -> ChangingHandle:
+def open_writable(path: FilePath) -> ChangeableFilter:
     """Open a filter file that is not sealed, to add to it.
 
     Args:
@@ -75,4 +73,4 @@ def open_writable(path: FilePath) -> ChangingHandle:
             BloomFilter.open_writable().
     """
     storage = claim_file(path)
-    return CHANGING[KIND_NAMES[storage.header.kind]]._of_file(storage)
+    return CHANGEABLE[kind_of(storage.header).name]._of_storage(storage)

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.errors import FormatError
-from mmbloom.filters.measure import (
-    BLOCK_BYTES,
-    BlockCounts,
-    PayloadCounts,
-    blocks_of,
-    count_block,
-)
-from mmbloom.filters.shapes import Shape, shape_of
 from mmbloom.format.checksums import checksum_root, iter_checksums, pack_table
-from mmbloom.format.fields import KIND_COUNTING, SEALED, WRITER_OPEN
+from mmbloom.format.fields import SEALED, WRITER_OPEN
+from mmbloom.kinds import kind_of
+from mmbloom.kinds.kind import BLOCK_BYTES, Counts, blocks_of
 from mmbloom.storage.mapped import MappedFile
 from mmbloom.storage.publish import IfExists, NewFile
 
@@ -42,11 +36,9 @@ if TYPE_CHECKING:
 class Measured(NamedTuple):
     """What the status of a sealed file says of its payload."""
 
-    set_bits: tuple[int, ...]  # as estimates.estimate_keys() takes them
+    counts: Counts
     achieved_fpr: float
-    bits_set: int
     checksum_root: int
-    num_saturated: int = 0
 
 
 def write_sealed(  # noqa: PLR0913 - a file has these parts
@@ -80,10 +72,9 @@ def write_sealed(  # noqa: PLR0913 - a file has these parts
     Cost: 16 MiB of memory, and one write of the file. Blocks are measured in a second thread while
     they are written; pieces of 8 MiB are not copied.
     """
-    shape = shape_of(header)
     with NewFile(path, header.file_bytes, if_exists) as new:
         blocks = _recut(pieces, header.payload_bytes)
-        measured, table = _sum(shape, _write(new, header, blocks, progress))
+        measured, table = _sum(header, _write(new, header, blocks, progress))
         final, status = finish(measured)
         new.write(header.checksums_offset, table)
         return _publish(new, path, final, sealed_status(status, measured))
@@ -105,10 +96,11 @@ def write_changeable(  # noqa: PLR0913 - as write_sealed()
     """
     with NewFile(path, header.file_bytes, if_exists) as new:
         blocks = _recut(pieces, header.payload_bytes)
-        measured, _ = _sum(shape_of(header), _write(new, header, blocks, progress))
+        measured, _ = _sum(header, _write(new, header, blocks, progress))
         final, status = finish(measured)
-        if header.kind == KIND_COUNTING:  # FORMAT.md, "What a writer does": a removed key is none
-            status = status._replace(canaries=(), num_saturated=measured.num_saturated)
+        status = status._replace(num_saturated=measured.counts.num_saturated)
+        if kind_of(header).can_remove:  # FORMAT.md, "What a writer does": a canary must stay in
+            status = status._replace(canaries=())
         return _publish(new, path, final, status)
 
 
@@ -143,54 +135,46 @@ def sealed_status(status: Status, measured: Measured) -> Status:
     return status._replace(
         state=SEALED,
         flags=status.flags & ~WRITER_OPEN,
-        bits_set=measured.bits_set,
+        bits_set=measured.counts.total,
         achieved_fpr=measured.achieved_fpr,
         checksum_root=measured.checksum_root,
-        num_saturated=measured.num_saturated,
+        num_saturated=measured.counts.num_saturated,
     )
 
 
-def measure_payload(shape: Shape, payload: memoryview) -> tuple[Measured, bytes]:
+def measure_payload(header: Header, payload: memoryview) -> tuple[Measured, bytes]:
     """Return what a sealed file stores of *payload*, and its checksum table.
 
     Nobody may change it meanwhile. Cost: one pass over it, on all cores.
     """
-    take = partial(_take, shape)
+    take = partial(_take, header)
     if len(payload) <= BLOCK_BYTES:
-        return _sum(shape, map(take, blocks_of(payload)))
+        return _sum(header, map(take, blocks_of(payload)))
     # Imported here: it brings in logging, which would double the time to open a file.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return _sum(shape, pool.map(take, blocks_of(payload)))
+        return _sum(header, pool.map(take, blocks_of(payload)))
 
 
 class _Taken(NamedTuple):
     """What is taken of one block."""
 
-    counts: BlockCounts
+    counts: Counts
     checksums: list[int]
 
 
-def _take(shape: Shape, block: memoryview) -> _Taken:
-    return _Taken(count_block(shape, block), list(iter_checksums(block)))
+def _take(header: Header, block: memoryview) -> _Taken:
+    return _Taken(kind_of(header).count(header, block), list(iter_checksums(block)))
 
 
-def _sum(shape: Shape, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
+def _sum(header: Header, blocks: Iterable[_Taken]) -> tuple[Measured, bytes]:
     """Return what the blocks of a payload say together, and its checksum table."""
-    counts, checksums = PayloadCounts(shape), list[int]()
-    for block in blocks:
-        counts.add(block.counts)
-        checksums += block.checksums
-    table = pack_table(checksums)
-    measured = Measured(
-        counts.set_bits,
-        counts.fpr(),
-        sum(counts.set_bits),
-        checksum_root(table),
-        counts.num_saturated,
-    )
-    return measured, table
+    each = list(blocks)
+    counts = reduce(Counts.plus, (block.counts for block in each))
+    table = pack_table([checksum for block in each for checksum in block.checksums])
+    fpr = kind_of(header).fpr(header, counts)
+    return Measured(counts, fpr, checksum_root(table)), table
 
 
 def _write(
@@ -202,7 +186,7 @@ def _write(
     written with the next: then all writes but the last begin and end at such a multiple, and the
     page cache holds the file in large folios, which readers map in huge pages.
     """
-    take = partial(_take, shape_of(header))
+    take = partial(_take, header)
     start, done, rest = 0, 0, bytes(header.payload_offset)
     with _second_thread(header.payload_bytes) as begin:
         for block in blocks:

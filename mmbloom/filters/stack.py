@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import ObjectBatch, hash_batch, hash_key
 from mmbloom.errors import (
@@ -21,7 +21,8 @@ from mmbloom.errors import (
     ParameterError,
     ParameterTypeError,
 )
-from mmbloom.filters.handle import FilterHandle
+from mmbloom.filters.filter import Filter
+from mmbloom.filters.lookup import look_up
 from mmbloom.filters.opening import open_any
 from mmbloom.format.fields import HASH, KEY_FORMS
 from mmbloom.keys.batches import pieces_of
@@ -30,8 +31,6 @@ from mmbloom.storage.manifest import beside, read_manifest, relative_names, writ
 from mmbloom.storage.paths import path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
     from mmbloom.keys.pieces import Nulls, Piece
@@ -48,16 +47,6 @@ _MINUS_HINT = (
 _MINUS_SEED = 0
 
 
-class _OnePiece(NamedTuple):
-    """A piece as a batch of its own."""
-
-    piece: Piece
-
-    def __key_pieces__(self) -> Iterator[Piece]:
-        """Yield it."""
-        yield self.piece
-
-
 class FilterStack(Closing):
     """Filters that are asked together: a key is "maybe" if one of them says so.
 
@@ -72,7 +61,7 @@ class FilterStack(Closing):
 
     def __init__(
         self,
-        members: Iterable[FilterHandle | FilePath],
+        members: Iterable[Filter | FilePath],
         *,
         minus: AbstractSet[str | bytes] = frozenset(),
     ) -> None:
@@ -89,15 +78,15 @@ class FilterStack(Closing):
             IncompatibleError: the members differ in their key form.
             FormatError, OSError: a path, as mmbloom.open().
         """
-        is_one = isinstance(members, str | bytes | os.PathLike | FilterHandle | FilterStack)
+        is_one = isinstance(members, str | bytes | os.PathLike | Filter | FilterStack)
         if is_one or not isinstance(members, Iterable):
             hint = "a manifest is opened with FilterStack.open()"
             raise ParameterTypeError("members", "a list of filters or paths", members, hint)
-        self._owned: list[FilterHandle] = []
-        opened: list[FilterHandle] = []
+        self._owned: list[Filter] = []
+        opened: list[Filter] = []
         try:
             for member in members:
-                if not isinstance(member, FilterHandle):
+                if not isinstance(member, Filter):
                     member = open_any(member)  # noqa: PLW2901 - from here on it is a filter
                     self._owned.append(member)
                 opened.append(member)
@@ -155,7 +144,7 @@ class FilterStack(Closing):
         self._check_open()
         return not self._is_removed(key) and any(key in member for member in self.members)
 
-    def which(self, key: object) -> list[FilterHandle]:
+    def which(self, key: object) -> list[Filter]:
         """Return the members that may have *key*, in their order; none of a removed key."""
         self._check_open()
         if self._is_removed(key):
@@ -181,10 +170,10 @@ class FilterStack(Closing):
 
         self._check_open()
         # All pieces are answered by the same files, whatever is published meanwhile.
-        members = [member._steady() for member in self.members]
+        members = [member._now() for member in self.members]
         parts = [np.empty(0, np.bool_)]
         for piece in pieces_of(keys, nulls):
-            answers = [member.contains_many(_OnePiece(piece)) for member in members]
+            answers = [look_up(member, iter([piece]), None) for member in members]
             found = np.logical_or.reduce(answers)
             if self._removed:
                 found &= ~self._removed_of(piece, len(found))
@@ -231,7 +220,7 @@ class FilterStack(Closing):
 
     def _hashes_of(self, minus: object) -> frozenset[bytes]:
         """Return the 128-bit hashes of the removed keys: as everywhere, equal hash is equal key."""
-        if isinstance(minus, FilterHandle | FilterStack):
+        if isinstance(minus, Filter | FilterStack):
             raise ParameterError(
                 "minus", "a set of keys, whose answers are exact", minus, _MINUS_HINT
             )

@@ -1,7 +1,7 @@
-"""The checksum table behind the payload: one XXH3-64 a MiB, and its root in the status slot.
+"""The checksum table after the payload: one XXH3-64 per MiB, and its root in the status slot.
 
-Made when a file is sealed, compared by ``verify``. Both read the whole payload, so neither is part
-of opening a file.
+Sealing a file writes the table, and ``verify`` compares it. Both read the whole payload, so opening
+a file does neither.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], object]
     PageIn = Callable[[int, int], object]
 
-# Chunks in flight a thread: enough that none waits for the slowest, few enough to bound the queue.
+# Chunks per thread in one group: enough to keep every thread busy, few enough to bound the queue.
 _CHUNKS_PER_THREAD = 8
 
 
@@ -39,10 +39,10 @@ def iter_checksums(
     """Yield the checksum of each MiB of *payload*, in order; the last chunk may be shorter.
 
     Args:
-        payload: any contiguous buffer. Close the generator to release it before the end.
+        payload: any contiguous buffer. Close the generator to release it early.
         progress: called as ``progress(done_bytes, total_bytes)`` after each chunk, in the calling
             thread.
-        num_threads: chunks hashed at once; worth it where the engine releases the GIL.
+        num_threads: the number of chunks hashed at once; useful if the engine releases the GIL.
         page_in: called as ``page_in(start, num_bytes)`` before a chunk is read, in the thread that
             reads it.
 
@@ -67,22 +67,22 @@ def iter_checksums(
 def checksum_table(
     payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
 ) -> bytes:
-    """Return the bytes of the table for *payload*, as they stand behind it in the file."""
+    """Return the bytes of the table for *payload*, as the file stores them."""
     return pack_table(list(iter_checksums(payload, progress=progress, num_threads=num_threads)))
 
 
 def pack_table(checksums: Sequence[int]) -> bytes:
-    """Return the bytes of the table that holds *checksums*, those of each MiB in order."""
+    """Return the bytes of the table that holds *checksums*, one for each MiB in order."""
     return struct.pack(f"<{len(checksums)}Q", *checksums)
 
 
 def checksum_root(table: bytes) -> int:
-    """Return the checksum of the table's bytes, which the status slots of a sealed file hold."""
+    """Return the checksum of the table's bytes, which the status slots of a sealed file store."""
     return checksum64(table)
 
 
 def check_table(table: bytes, header: Header, status: Status, path: str) -> None:
-    """Raise ChecksumError if *table* is not the one that the sealed *status* was written with."""
+    """Raise ChecksumError if *table* does not match the checksum_root of the sealed *status*."""
     root = checksum_root(table)
     if root != status.checksum_root:
         raise ChecksumError(
@@ -91,12 +91,12 @@ def check_table(table: bytes, header: Header, status: Status, path: str) -> None
             header.checksums_offset,
             f"checksum {status.checksum_root:#018x}, as in the status slots",
             f"{root:#018x}",
-            "The table of checksums itself has changed since the file was sealed. "
+            "The checksum table itself has changed since the file was sealed. "
             "Restore the file from a copy, or build it again",
         )
 
 
-def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to watch it being read
+def check_payload(  # noqa: PLR0913 - the parts of a file, and two callbacks
     payload: ReadableBuffer,
     table: bytes,
     header: Header,
@@ -109,8 +109,8 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
 ) -> None:
     """Compare a sealed file's payload with its table, and the table with its root.
 
-    Requires: *status* is SEALED; payload and table have the sizes that *header* says. *page_in* is
-    that of iter_checksums().
+    Requires: *status* is SEALED; payload and table have the sizes given in *header*. *page_in* is
+    passed to iter_checksums().
 
     Raises:
         ChecksumError: ``field`` is "checksums", or "payload" with the offset of the first MiB that
@@ -122,7 +122,7 @@ def check_payload(  # noqa: PLR0913 - a file has these parts, and two ways to wa
     )
 
 
-def check_chunks(  # noqa: PLR0913 - as check_payload()
+def check_chunks(  # noqa: PLR0913 - as in check_payload()
     part: ReadableBuffer,
     table: bytes,
     header: Header,
@@ -133,17 +133,17 @@ def check_chunks(  # noqa: PLR0913 - as check_payload()
     num_threads: int = 1,
     page_in: PageIn | None = None,
 ) -> None:
-    """Compare a part of a sealed payload, whose first MiB is number *first*, with *table*.
+    """Compare *part* of a sealed payload, which starts at MiB number *first*, with *table*.
 
-    Requires: check_table() has passed; the part ends with a whole MiB, or with the payload.
+    Requires: check_table() has passed; the part ends at the end of a MiB or of the payload.
 
     Raises:
-        ChecksumError: as check_payload().
+        ChecksumError: as in check_payload().
     """
     end = first + -(-memoryview(part).nbytes // CHUNK_BYTES)
     # A copy, not a view: iter_unpack() over a memoryview in a cycle crashes the garbage collector.
     stored = struct.iter_unpack("<Q", table[8 * first : 8 * end])
-    # Closed before an error leaves: its traceback would keep a view, and the map could not close.
+    # Closed before an error leaves: a traceback would keep a view, and the map could not close.
     checksums = iter_checksums(part, progress=progress, num_threads=num_threads, page_in=page_in)
     with closing(checksums) as computed:
         for index, ((expected,), found) in enumerate(zip(stored, computed, strict=True), first):
@@ -163,11 +163,11 @@ def _changed(header: Header, path: str, index: int, expected: int, found: int) -
 
 
 def _map(function: Callable[[int], int], starts: range, num_threads: int) -> Iterator[int]:
-    """Yield ``function(start)`` in order, a bounded number of them ahead in threads."""
+    """Yield ``function(start)`` in order; threads compute a bounded number of them in advance."""
     if num_threads <= 1:
         yield from map(function, starts)
         return
-    # Imported here: it brings in logging, which would double the time to open a file.
+    # Imported here: it imports logging, which would double the time to open a first file.
     from concurrent.futures import ThreadPoolExecutor
 
     group = num_threads * _CHUNKS_PER_THREAD

@@ -1,19 +1,19 @@
-"""The tables of format version 1: every field's place, every number that a file may hold.
+"""The field tables of format version 1: where each field is, and the numbers it may hold.
 
-FORMAT.md is normative; tests/format/test_format_doc.py fails where its tables and these differ.
-All of this is part of the file: a table is never changed once released, only joined by that of a
-new format version.
+FORMAT.md is normative; tests/format/test_format_doc.py fails where its tables and these differ. All
+of this is part of the file format: a released table never changes. A new format version adds its
+own table. The kinds and their layouts are in ``kinds``.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from mmbloom.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
 # A byte outside ASCII, CR LF and Ctrl-Z: a copy in text mode changes one of them (the idea of PNG).
 MAGIC = b"\x89MMB\r\n\x1a\n"
@@ -21,10 +21,10 @@ FORMAT_VERSION = 1
 HEADER_BYTES = 4096
 CHUNK_BYTES = 1 << 20
 KIND_BLOOM, KIND_FUSE, KIND_COUNTING = 1, 2, 3
-KIND_NAMES = {KIND_BLOOM: "bloom", KIND_FUSE: "fuse", KIND_COUNTING: "counting"}
 COUNTER_BITS = 4
 HASH_XXH3_128 = 1
 KEY_FORMS = {"raw": 0, "hex": 1}
+KEY_FORM_NAMES = {number: name for name, number in KEY_FORMS.items()}
 
 # 2^53 bits are 1 PiB: exact as a double, and no product of header fields leaves 64 bits.
 MAX_NUM_BITS = 1 << 53
@@ -32,9 +32,9 @@ MAX_CAPACITY = 1 << 48
 MAX_SEED = (1 << 64) - 1
 MAX_METADATA_BYTES = 2048
 MAX_CANARIES = 8
-BLOCK_BITS = 512  # the payload is padded to whole cache lines
+LINE_BITS = 512  # the payload is padded to whole cache lines
 
-# Its hash under the seed is stored: a reader proves in O(1) that it hashes as the builder did.
+# The header stores the hash of this key: a reader proves in O(1) that it hashes as the builder did.
 KNOWN_ANSWER_KEY = b"mmbloom known answer 1"
 
 # How a 128-bit hash is stored: its high half, then its low half.
@@ -43,65 +43,40 @@ HASH = struct.Struct("<QQ")
 SLOT_OFFSETS = (512, 1024)
 SLOT_BYTES = 512
 WRITABLE, SEALED = 1, 2
-WRITER_OPEN, KEYS_EXACT, FINGERPRINT_KNOWN = 1, 2, 4
+WRITER_OPEN, KEYS_EXACT, KEY_SET_KNOWN = 1, 2, 4
 
 
-class LayoutRule(NamedTuple):
-    """What a layout fixes: its numbers, the kind that has it, and the bounds of other fields."""
+class Refuse(Protocol):
+    """What a check calls when a field breaks its rule. It raises, so the check ends there.
 
-    number: int
-    kind: int
-    probe_scheme: int
-    block_bytes: int
-    max_probes: int
+    Writer and reader share every check: a reader passes FieldTable.refuse() for its file, a writer
+    passes refuse_parameter().
+    """
 
-    @property
-    def num_bits_step(self) -> int:
-        """num_bits is a multiple of this: whole lines, whole pages, or any number of bits."""
-        return 8 * self.block_bytes or 1
-
-
-LAYOUT_RULES = {
-    "classic": LayoutRule(1, KIND_BLOOM, 1, 0, 64),
-    "line": LayoutRule(2, KIND_BLOOM, 2, 64, 16),
-    "page": LayoutRule(3, KIND_BLOOM, 3, 4096, 32),
-    "narrow": LayoutRule(4, KIND_BLOOM, 4, 16, 16),
-    "fuse3": LayoutRule(5, KIND_FUSE, 5, 0, 3),
-    "fuse4": LayoutRule(6, KIND_FUSE, 6, 0, 4),
-    # A counter for each bit of `narrow`, and so the same probes.
-    "counters": LayoutRule(7, KIND_COUNTING, 4, 64, 16),
-}
-# Named for the first layout that has it.
-SCHEME_NAMES = {rule.probe_scheme: f"{name}-1" for name, rule in reversed(LAYOUT_RULES.items())}
-LAYOUT_NAMES = {rule.number: name for name, rule in LAYOUT_RULES.items()}
-KEY_FORM_NAMES = {number: name for name, number in KEY_FORMS.items()}
+    def __call__(
+        self,
+        field: str,
+        expected: object,
+        found: object,
+        hint: str = "",
+        error: type[FormatError] = FormatError,
+    ) -> NoReturn:
+        """Raise the error for *field*."""
 
 
-class Rule(NamedTuple):
-    """What must hold for a field: a reader raises the first that does not, a writer breaks none."""
-
-    field: str
-    holds: bool
-    expected: object
-    found: object
-    hint: str = ""
-    error: type[FormatError] = FormatError
-
-
-def check_parameters(rules: Iterable[Rule]) -> None:
-    """Raise ParameterError for the first rule that a reader of what is to be written would miss."""
-    for rule in rules:
-        if not rule.holds:
-            raise ParameterError(rule.field, str(rule.expected), rule.found, rule.hint)
-
-
-def is_zero(data: bytes) -> bool:
-    """Return whether *data* is all zeros; ten times as fast as any()."""
-    return data == bytes(len(data))
+def refuse_parameter(
+    field: str,
+    expected: object,
+    found: object,
+    hint: str = "",
+    error: type[FormatError] = FormatError,  # noqa: ARG001 - the call is wrong, not a file
+) -> NoReturn:
+    """Raise ParameterError: a reader would refuse what is about to be written."""
+    raise ParameterError(field, str(expected), found, hint)
 
 
 class Field(NamedTuple):
-    """One row: the bytes ``[offset, offset + size)`` and the struct code that reads them."""
+    """One row: a field in bytes ``[offset, offset + size)``, and the struct code that reads it."""
 
     offset: int
     size: int
@@ -110,7 +85,7 @@ class Field(NamedTuple):
 
 
 class FieldTable:
-    """Rows without a gap between them, and the little-endian struct that their codes make."""
+    """Fields without gaps between them, and the little-endian struct that reads them all."""
 
     def __init__(self, *fields: Field) -> None:
         """Take the rows in the order of their offsets."""
@@ -119,7 +94,7 @@ class FieldTable:
         self.offsets = {field.name: field.offset for field in fields}
 
     def unpack(self, data: bytes) -> dict[str, Any]:
-        """Return every field of *data*, exactly one table long, by name. Nothing is checked."""
+        """Return every field of *data* by name, unchecked. *data* is exactly one table long."""
         return dict(zip(self.offsets, self.struct.unpack(data), strict=True))
 
     def pack(self, values: Mapping[str, object]) -> bytes:
@@ -128,22 +103,23 @@ class FieldTable:
         known = zeros | dict(values)
         return self.struct.pack(*(known[name] for name in self.offsets))
 
-    def check(self, rules: Iterable[Rule], path: str, base: int = 0) -> None:
-        """Raise the first rule that does not hold; the table starts at *base* of the file."""
-        for rule in rules:
-            if not rule.holds:
-                raise self.error(rule, path, base)
+    def select(self, names: Sequence[str]) -> struct.Struct:
+        """Return a struct that reads only the fields in *names*, in the order of the table."""
+        codes = (field.code if field.name in names else f"{field.size}x" for field in self.fields)
+        return struct.Struct("<" + "".join(codes))
 
-    def error(self, rule: Rule, path: str, base: int = 0) -> FormatError:
-        """Return the error of a rule that does not hold."""
-        offset = base + self.offsets[rule.field]
-        return rule.error(path, rule.field, offset, rule.expected, rule.found, rule.hint)
-
-    def zero_rules(self, values: Mapping[str, Any]) -> Iterator[Rule]:
-        """Yield the rule of every reserved field: its bytes are zero."""
-        for name, value in values.items():
-            if name.startswith("reserved"):
-                yield Rule(name, is_zero(value), "zeros", "other bytes")
+    def refuse(  # noqa: PLR0913, PLR0917 - where the table is, and what Refuse takes
+        self,
+        path: str,
+        base: int,
+        field: str,
+        expected: object,
+        found: object,
+        hint: str = "",
+        error: type[FormatError] = FormatError,
+    ) -> NoReturn:
+        """Raise *error* for a field of the table that starts at byte *base* of the file."""
+        raise error(path, field, base + self.offsets[field], expected, found, hint)
 
 
 HEADER = FieldTable(

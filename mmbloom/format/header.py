@@ -1,14 +1,15 @@
-"""The header page: 4096 bytes that say everything about a filter file.
+"""The header page: 4096 bytes that describe a filter file completely.
 
-The fixed part is written once, when the file is made; what changes is in the two status slots
-(``status``). Every field is untrusted: ``rules`` bounds it, or compares it with what the fields
-before it imply, before anything uses it. Writer and reader share those rules, so what is written
+The fixed part is written once, when the file is created. What changes later is in the two status
+slots (``status``). Every field is untrusted: ``rules`` bounds it, or compares it with what earlier
+fields imply, before anything uses it. Writer and reader share those rules, so whatever is written
 can be read. FORMAT.md is normative.
 """
 
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmbloom.errors import ParameterError, ParameterTypeError, TruncatedError
@@ -19,35 +20,34 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    LAYOUT_NAMES,
-    LAYOUT_RULES,
     MAGIC,
     MAX_SEED,
-    Rule,
-    check_parameters,
+    refuse_parameter,
 )
-from mmbloom.format.fuse import FIELDS as FUSE_FIELDS
+from mmbloom.format.kinds import KIND_ROWS, LAYOUT_NAMES, LAYOUT_RULES, OWN_FIELDS
 from mmbloom.format.metadata import decode_metadata, encode_metadata
 from mmbloom.format.rules import (
-    field_rules,
+    check_fields,
+    check_page,
+    check_zeros,
     implied_fields,
     known_answer,
     page_checksum,
-    page_rules,
 )
 from mmbloom.format.status import Status, choose_slot, pack_status
 
 if TYPE_CHECKING:
-    from mmbloom.format.fuse import FuseShape
+    from collections.abc import Mapping
 
 _CHECKSUM_OFFSET = HEADER.offsets["header_checksum"]
+_METADATA_OFFSET = HEADER.offsets["metadata"]
 
 
 class Header(NamedTuple):
-    """The fixed part of a header page: one attribute a field, numbers as in FORMAT.md. Immutable.
+    """The fixed part of a header page: one attribute per field, numbers as in FORMAT.md. Immutable.
 
-    Made by new_header() or unpack(), which check every rule; ``metadata_json`` is the metadata
-    without its padding.
+    Use new_header() or unpack() to make one: both check every rule. ``metadata_json`` is the
+    metadata without its padding.
     """
 
     format_version: int
@@ -84,7 +84,7 @@ class Header(NamedTuple):
 
     @property
     def layout_name(self) -> str:
-        """``"classic"``, ``"line"`` and so on: LAYOUT_RULES has them all."""
+        """The name of the layout, such as ``"classic"`` or ``"line"``."""
         return LAYOUT_NAMES[self.layout]
 
     @property
@@ -94,7 +94,7 @@ class Header(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The user's metadata, decoded afresh: changing it changes nothing here."""
+        """The user's metadata, decoded at each access: changing the dict does not change this."""
         return decode_metadata(self.metadata_json)
 
     def pack(self, status: Status) -> bytes:
@@ -115,35 +115,41 @@ class Header(NamedTuple):
         """Read the first 4096 bytes of a file, or refuse it.
 
         Args:
-            page: what was read from the start of the file; less than 4096 bytes is all there is.
+            page: the first 4096 bytes of the file, or fewer if the file is shorter.
             path: for the message only; nothing is opened.
-            file_bytes: the size of the file as the operating system gives it.
+            file_bytes: the size of the file, as the operating system reports it.
 
         Raises:
-            TruncatedError: the file is not as long as it says.
-            VersionError: the file is sound, but newer than this release.
+            TruncatedError: the file is not as long as its header says.
+            VersionError: the file is undamaged, but needs a newer release.
             FormatError: any other field that breaks a rule, named with its offset.
 
-        Cost: microseconds, whatever the size of the file; nothing is allocated from a field.
+        Cost: microseconds for a file of any size. No field decides how much memory is allocated.
         """
         page = bytes(page[:HEADER_BYTES])
-        HEADER.check(page_rules(page), path)
-        values = HEADER.unpack(page)
-        HEADER.check(field_rules(values), path)
-        whole = values["file_bytes"] == file_bytes
-        length = Rule("file_bytes", whole, values["file_bytes"], file_bytes, error=TruncatedError)
-        HEADER.check([length], path)
-        status, slot_index, recovered = choose_slot(page, path, values["num_bits"], values["kind"])
-        values["metadata_json"] = values["metadata"][: values["metadata_bytes"]]
-        header = cls(**{name: values[name] for name in cls._fields})
-        return HeaderPage(header, status, slot_index, recovered)
+        refuse = partial(HEADER.refuse, path, 0)
+        check_page(page, refuse)
+        fields = _FIXED.unpack(page)
+        metadata_end = _METADATA_OFFSET + fields[_METADATA_BYTES]
+        header = cls._make((*fields, page[_METADATA_OFFSET:metadata_end]))
+        check_fields(header, refuse)
+        check_zeros(page, header, refuse)
+        if header.file_bytes != file_bytes:
+            refuse("file_bytes", header.file_bytes, file_bytes, error=TruncatedError)
+        choice = choose_slot(page, path, header.num_bits, KIND_ROWS[header.kind])
+        return HeaderPage(header, *choice)
+
+
+# All attributes of Header but the last are fields, in the order of the table.
+_FIXED = HEADER.select(Header._fields)
+_METADATA_BYTES = Header._fields.index("metadata_bytes")
 
 
 class HeaderPage(NamedTuple):
-    """What a header page holds.
+    """The contents of a header page.
 
-    ``slot_index`` (0 or 1) is the slot that counts, so a writer writes the other one next;
-    ``status_recovered`` says that the other one was torn.
+    ``slot_index`` (0 or 1) is the slot that counts, so a writer writes the other one next.
+    ``status_recovered`` is True if the other one was torn.
     """
 
     header: Header
@@ -153,7 +159,7 @@ class HeaderPage(NamedTuple):
 
 
 def check_seed(seed: int) -> int:
-    """Return *seed* as an int, if it fits 64 unsigned bits."""
+    """Return *seed* as an int; raise ParameterError unless it fits into 64 unsigned bits."""
     if isinstance(seed, bool):
         raise ParameterTypeError(name="seed", rule="an int", found=seed)
     try:
@@ -165,7 +171,7 @@ def check_seed(seed: int) -> int:
     return number
 
 
-def new_header(  # noqa: PLR0913 - one for each field that is not implied by the others
+def new_header(  # noqa: PLR0913 - one for each field that the others do not imply
     *,
     layout: str,
     num_bits: int,
@@ -178,14 +184,14 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
     key_form: str = "raw",
     metadata: dict[str, Any] | None = None,
     overfill: bool = False,
-    shape: FuseShape | None = None,
+    own: Mapping[str, int] | None = None,
 ) -> Header:
     """Return the header of a new filter file; every other field follows from these.
 
-    *shape* is for kind 2, fuse, and only for that.
+    *own* has the fields that only the kind of *layout* has, such as FuseShape.own_fields.
 
     Raises:
-        ParameterError: a value that a reader would refuse; ``name`` is that of the field.
+        ParameterError: a reader would refuse the value; ``name`` is the name of the field.
     """
     for name, value, names in (("layout", layout, LAYOUT_RULES), ("key_form", key_form, KEY_FORMS)):
         if value not in names:
@@ -211,8 +217,10 @@ def new_header(  # noqa: PLR0913 - one for each field that is not implied by the
         "known_answer": known_answer(seed),
         "metadata_bytes": len(metadata_json),
         "metadata_json": metadata_json,
-        **dict(zip(FUSE_FIELDS, shape[1:] if shape else [0] * len(FUSE_FIELDS), strict=True)),
+        **dict.fromkeys(OWN_FIELDS, 0),
+        **(own or {}),
         **implied_fields(layout, num_bits),
     }
-    check_parameters(field_rules(values | {"metadata": metadata_json}))
-    return Header(**values)
+    header = Header(**values)
+    check_fields(header, refuse_parameter)
+    return header

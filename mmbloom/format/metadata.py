@@ -1,7 +1,7 @@
 """The user's metadata: a JSON object of at most 2048 bytes in the header.
 
-Encoding is canonical (compact, sorted keys, UTF-8 without escapes), so equal metadata are equal
-bytes. Decoding takes any RFC 8259 object that could be written again: no NaN or infinity, no lone
+Encoding is canonical (compact, sorted keys, UTF-8 without escapes), so equal metadata gives equal
+bytes. Decoding accepts any RFC 8259 object that encoding could write: no NaN, infinity or lone
 surrogate.
 """
 
@@ -21,11 +21,11 @@ _OBJECT_HINT = "use str keys, and str, int, finite float, bool, None, list and d
 
 
 def encode_metadata(metadata: dict[str, Any] | None) -> bytes:
-    """Return the canonical bytes of *metadata*; None is the empty object.
+    """Return the canonical bytes of *metadata*; None stands for the empty object.
 
     Raises:
-        ParameterTypeError: not a dict.
-        ParameterError: it would not read back equal (int keys, tuples, NaN), or takes more than
+        ParameterTypeError: *metadata* is not a dict.
+        ParameterError: it would not read back equal (int keys, tuples, NaN), or needs more than
             2048 bytes.
     """
     if metadata is None:
@@ -38,7 +38,7 @@ def encode_metadata(metadata: dict[str, Any] | None) -> bytes:
     except (TypeError, ValueError) as exc:
         raise _not_an_object(metadata, str(exc)) from exc
     except RecursionError as exc:
-        kind = type(metadata).__name__  # a repr would not end either
+        kind = type(metadata).__name__  # its repr would recurse too
         raise _not_an_object(kind, _DEEP) from exc
     if not same:
         raise _not_an_object(metadata, _OBJECT_HINT)
@@ -49,11 +49,13 @@ def encode_metadata(metadata: dict[str, Any] | None) -> bytes:
 
 
 def decode_metadata(encoded: bytes) -> dict[str, Any]:
-    """Return the object in *encoded*, or raise ValueError that says what is wrong with it."""
+    """Return the object in *encoded*; raise ValueError, saying what is wrong, if there is none."""
+    if encoded == b"{}":  # most files have no metadata, and every opening decodes it
+        return {}
     try:
         decoded = json.loads(encoded.decode("utf-8"))
         if not isinstance(decoded, dict):
-            message = f"not an object but {type(decoded).__name__}"
+            message = f"{type(decoded).__name__}, not an object"
             raise ValueError(message)  # noqa: TRY004 - the bytes are wrong, not the call
         _to_json(decoded)
     except RecursionError as exc:

@@ -1,19 +1,18 @@
 """Every reason to refuse the fixed part of a header page, in the order of the checks.
 
-First whether the page can be read at all (``page_rules``), then each field (``field_rules``):
-numbers that a newer release may have given out, then bounds, then what follows from the fields
-before. These are generators: a rule is only evaluated when all before it hold, so each may trust
-the fields above it.
+First whether the page can be read at all (``check_page``), then each field (``check_fields``):
+numbers that a newer release may have defined, then bounds, then what follows from earlier fields.
+Each check may trust the fields that were checked before it. Opening a file runs all of this, so a
+check builds its message only when it fails.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mmbloom.engine import checksum64, hash_key
 from mmbloom.errors import FormatError, TruncatedError, VersionError
 from mmbloom.format.fields import (
-    BLOCK_BITS,
     CHUNK_BYTES,
     FORMAT_VERSION,
     HASH,
@@ -22,26 +21,27 @@ from mmbloom.format.fields import (
     HEADER_BYTES,
     KEY_FORM_NAMES,
     KEY_FORMS,
-    KIND_FUSE,
-    KIND_NAMES,
     KNOWN_ANSWER_KEY,
-    LAYOUT_NAMES,
-    LAYOUT_RULES,
+    LINE_BITS,
     MAGIC,
     MAX_CAPACITY,
     MAX_METADATA_BYTES,
     MAX_NUM_BITS,
-    SCHEME_NAMES,
     SLOT_OFFSETS,
-    Rule,
-    is_zero,
 )
-from mmbloom.format.fuse import FIELDS as FUSE_FIELDS
-from mmbloom.format.fuse import fuse_rules
+from mmbloom.format.kinds import (
+    KIND_NAMES,
+    KIND_ROWS,
+    LAYOUT_NAMES,
+    LAYOUT_RULES,
+    OWN_FIELDS,
+    SCHEME_NAMES,
+)
 from mmbloom.format.metadata import decode_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from mmbloom.format.fields import Refuse
+    from mmbloom.format.header import Header
 
 _EMPTY_HINT = "The file is empty: its writer stopped before the first byte. Build it again"
 _FOREIGN_HINT = "It is not an mmbloom filter: check the path"
@@ -50,21 +50,29 @@ _TEXT_MODE_HINT = (
     "Copy it again in binary mode"
 )
 _HASH_HINT = (
-    "This program hashes keys differently from the builder, so it would miss keys that are in. "
-    "Reinstall mmbloom, or build the file again"
+    "This program hashes keys differently from the builder, so it would miss keys that the filter "
+    "contains. Reinstall mmbloom, or build the file again"
 )
 _FIXED_END, _METADATA_START = SLOT_OFFSETS[0], HEADER.offsets["metadata"]
+_METADATA_END = _METADATA_START + MAX_METADATA_BYTES
 _CHECKSUM_START = HEADER.offsets["header_checksum"]
-# The numbers that this release knows, and how an error names them.
+_ZEROS = bytes(HEADER_BYTES)
+_RESERVED = tuple(
+    (field.name, field.offset, field.offset + field.size)
+    for field in HEADER.fields
+    if field.name.startswith("reserved")
+)
+# The numbers that this release knows, with their names.
 _NUMBERS = {
-    field: (names.keys(), " or ".join(f"{number} ({name})" for number, name in names.items()))
-    for field, names in {
-        "kind": KIND_NAMES,
-        "layout": LAYOUT_NAMES,
-        "probe_scheme": SCHEME_NAMES,
-        "hash_id": {HASH_XXH3_128: "xxh3-128"},
-        "key_form": KEY_FORM_NAMES,
-    }.items()
+    "kind": KIND_NAMES,
+    "layout": LAYOUT_NAMES,
+    "probe_scheme": SCHEME_NAMES,
+    "hash_id": {HASH_XXH3_128: "xxh3-128"},
+    "key_form": KEY_FORM_NAMES,
+}
+_FOREIGN_FIELDS = {
+    row.number: tuple(name for name in OWN_FIELDS if name not in row.own_fields)
+    for row in KIND_ROWS.values()
 }
 
 
@@ -74,13 +82,13 @@ def page_checksum(page: bytes) -> int:
 
 
 def known_answer(seed: int) -> bytes:
-    """Return the stored form of the known-answer key's hash under *seed*."""
+    """Return the hash of the known-answer key under *seed*, as the header stores it."""
     return HASH.pack(*hash_key(KNOWN_ANSWER_KEY, seed, KEY_FORMS["raw"]))
 
 
 def implied_fields(layout: str, num_bits: int) -> dict[str, int]:
-    """Return every field that *layout* and *num_bits* fix; none leaves 64 bits up to 2^53 bits."""
-    payload_bytes = -(-num_bits // BLOCK_BITS) * (BLOCK_BITS // 8)
+    """Return every field that *layout* and *num_bits* fix; all fit 64 bits up to 2^53 bits."""
+    payload_bytes = -(-num_bits // LINE_BITS) * (LINE_BITS // 8)
     num_checksums = -(-payload_bytes // CHUNK_BYTES)
     checksums_offset = HEADER_BYTES + payload_bytes
     return {
@@ -96,82 +104,103 @@ def implied_fields(layout: str, num_bits: int) -> dict[str, int]:
     }
 
 
-def page_rules(page: bytes) -> Iterator[Rule]:
-    """Yield what makes *page* the start of a sound file that this release can read."""
+def check_page(page: bytes, refuse: Refuse) -> None:
+    """Check that *page* is the undamaged start of a file that this release can read."""
     magic = page[: len(MAGIC)]
-    whole = len(page) == HEADER_BYTES
-    hint = _EMPTY_HINT if not page else "" if magic == MAGIC else _magic_hint(magic)
-    length = f"a page of {HEADER_BYTES} bytes"
-    yield Rule("header_bytes", whole, length, f"{len(page)} bytes", hint, TruncatedError)
-    yield Rule("magic", magic == MAGIC, MAGIC.hex(" "), magic.hex(" "), _magic_hint(magic))
+    if len(page) != HEADER_BYTES:
+        hint = _EMPTY_HINT if not page else "" if magic == MAGIC else _magic_hint(magic)
+        expected, found = f"a page of {HEADER_BYTES} bytes", f"{len(page)} bytes"
+        refuse("header_bytes", expected, found, hint, TruncatedError)
+    if magic != MAGIC:
+        refuse("magic", MAGIC.hex(" "), magic.hex(" "), _magic_hint(magic))
     # The version decides what all other bytes mean, even where the checksum is: so it comes first.
     version = int.from_bytes(page[8:10], "little")
-    error = VersionError if version > FORMAT_VERSION else FormatError
-    yield Rule("format_version", version == FORMAT_VERSION, FORMAT_VERSION, version, error=error)
+    if version != FORMAT_VERSION:
+        error = VersionError if version > FORMAT_VERSION else FormatError
+        refuse("format_version", FORMAT_VERSION, version, error=error)
     computed = page_checksum(page)
     stored = int.from_bytes(page[_CHECKSUM_START:], "little")
-    yield Rule("header_checksum", computed == stored, f"{computed:#018x}", f"{stored:#018x}")
+    if computed != stored:
+        refuse("header_checksum", f"{computed:#018x}", f"{stored:#018x}")
 
 
-def field_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
-    """Yield each field's rule, for a page whose checksum holds or one that is to be written."""
-    yield from _number_rules(values)
-    layout = LAYOUT_NAMES[values["layout"]]
-    rule, num_bits = LAYOUT_RULES[layout], values["num_bits"]
-    kind, its_kind = KIND_NAMES[values["kind"]], KIND_NAMES[rule.kind]
-    yield Rule("layout", kind == its_kind, f"a layout of kind {kind}", f"{layout}, of {its_kind}")
-    yield _bounded("num_probes", values, 1, rule.max_probes)
-    yield _bounded("num_bits", values, 1, MAX_NUM_BITS)
-    step = rule.num_bits_step
-    yield Rule("num_bits", num_bits % step == 0, f"a multiple of {step}", num_bits)
-    yield from _kind_rules(values)
+def check_fields(header: Header, refuse: Refuse) -> None:
+    """Check each field of a header that was read, or that is to be written."""
+    _check_numbers(header, refuse)
+    kind, layout, num_bits = KIND_ROWS[header.kind], LAYOUT_NAMES[header.layout], header.num_bits
+    rule = LAYOUT_RULES[layout]
+    if layout not in kind.layouts:
+        found = f"{layout}, of {KIND_NAMES[rule.kind]}"
+        refuse("layout", f"a layout of kind {kind.name}", found)
+    if not 1 <= header.num_probes <= rule.max_probes:
+        refuse("num_probes", f"1 to {rule.max_probes}", header.num_probes)
+    if not 1 <= num_bits <= MAX_NUM_BITS:
+        refuse("num_bits", f"1 to {MAX_NUM_BITS}", num_bits)
+    if num_bits % rule.num_bits_step:
+        refuse("num_bits", f"a multiple of {rule.num_bits_step}", num_bits)
+    kind.check_own(header, rule, refuse)
+    for name in _FOREIGN_FIELDS[header.kind]:
+        if getattr(header, name):
+            refuse(name, f"0 for kind {kind.name}", getattr(header, name))
     for name, implied in implied_fields(layout, num_bits).items():
-        yield Rule(name, values[name] == implied, implied, values[name])
-    yield _bounded("overfill", values, 0, 1)
-    yield _bounded("capacity", values, 1, MAX_CAPACITY)
-    yield Rule("fpr", 0 < values["fpr"] < 1, "more than 0 and less than 1", values["fpr"])
-    yield Rule("uuid", len(values["uuid"]) == HASH.size, "16 bytes", values["uuid"])
-    computed, stored = known_answer(values["seed"]), values["known_answer"]
-    yield Rule("known_answer", computed == stored, computed.hex(), stored.hex(), _HASH_HINT)
-    yield from _metadata_rules(values["metadata"], values["metadata_bytes"])
-    yield from HEADER.zero_rules(values)
+        if getattr(header, name) != implied:
+            refuse(name, implied, getattr(header, name))
+    _check_parameters(header, refuse)
+    _check_metadata(header, refuse)
 
 
-def _number_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
-    """Yield the rules of given-out numbers: an unknown one is from a newer release, not damage."""
-    features = values["incompatible_features"]
-    lowest = f"bit {(features & -features).bit_length() - 1}"
-    known = "none, as this release knows none"
-    yield Rule("incompatible_features", not features, known, lowest, error=VersionError)
-    for field, (numbers, known) in _NUMBERS.items():
-        yield Rule(field, values[field] in numbers, known, values[field], error=VersionError)
+def check_zeros(page: bytes, header: Header, refuse: Refuse) -> None:
+    """Check that the padding behind the metadata and the reserved fields are zero."""
+    if not _is_zero(page, _METADATA_START + header.metadata_bytes, _METADATA_END):
+        padding = f"zeros after the first {header.metadata_bytes} bytes"
+        refuse("metadata", padding, "other bytes")
+    for name, start, end in _RESERVED:
+        if not _is_zero(page, start, end):
+            refuse(name, "zeros", "other bytes")
 
 
-def _kind_rules(values: Mapping[str, Any]) -> Iterator[Rule]:
-    """Yield the rules of the fields that only some kinds have."""
-    if values["kind"] == KIND_FUSE:
-        yield from fuse_rules(values)
-        return
-    for name in FUSE_FIELDS:
-        yield Rule(name, not values[name], "0 but for kind fuse", values[name])
+def _is_zero(page: bytes, start: int, end: int) -> bool:
+    return page[start:end] == _ZEROS[start:end]
 
 
-def _metadata_rules(metadata: bytes, metadata_bytes: int) -> Iterator[Rule]:
-    most = f"at most {MAX_METADATA_BYTES}"
-    yield Rule("metadata_bytes", metadata_bytes <= MAX_METADATA_BYTES, most, metadata_bytes)
-    problem = ""
+def _check_numbers(header: Header, refuse: Refuse) -> None:
+    """Check the features and the defined numbers: an unknown one is newer, not damage."""
+    features = header.incompatible_features
+    if features:
+        lowest = f"bit {(features & -features).bit_length() - 1}"
+        known = "none, as this release knows none"
+        refuse("incompatible_features", known, lowest, error=VersionError)
+    for field, names in _NUMBERS.items():
+        if getattr(header, field) not in names:
+            known = " or ".join(f"{number} ({name})" for number, name in names.items())
+            refuse(field, known, getattr(header, field), error=VersionError)
+
+
+def _check_parameters(header: Header, refuse: Refuse) -> None:
+    """Check the parameters that the builder was given, and that this program hashes as it did."""
+    if not 0 <= header.overfill <= 1:
+        refuse("overfill", "0 to 1", header.overfill)
+    if not 1 <= header.capacity <= MAX_CAPACITY:
+        refuse("capacity", f"1 to {MAX_CAPACITY}", header.capacity)
+    if not 0 < header.fpr < 1:
+        refuse("fpr", "more than 0 and less than 1", header.fpr)
+    if len(header.uuid) != HASH.size:
+        refuse("uuid", "16 bytes", header.uuid)
+    computed = known_answer(header.seed)
+    if computed != header.known_answer:
+        refuse("known_answer", computed.hex(), header.known_answer.hex(), _HASH_HINT)
+
+
+def _check_metadata(header: Header, refuse: Refuse) -> None:
+    if header.metadata_bytes > MAX_METADATA_BYTES:
+        refuse("metadata_bytes", f"at most {MAX_METADATA_BYTES}", header.metadata_bytes)
     try:
-        decode_metadata(metadata[:metadata_bytes])
+        decode_metadata(header.metadata_json)
     except ValueError as exc:
         problem = str(exc)
-    yield Rule("metadata", not problem, "a JSON object in UTF-8", problem)
-    padding = f"zeros after the first {metadata_bytes} bytes"
-    yield Rule("metadata", is_zero(metadata[metadata_bytes:]), padding, "other bytes")
-
-
-def _bounded(field: str, values: Mapping[str, Any], lowest: int, highest: int) -> Rule:
-    found = values[field]
-    return Rule(field, lowest <= found <= highest, f"{lowest} to {highest}", found)
+    else:
+        return
+    refuse("metadata", "a JSON object in UTF-8", problem)
 
 
 def _magic_hint(magic: bytes) -> str:

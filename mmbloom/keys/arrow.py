@@ -1,9 +1,9 @@
 """Arrow data -> pieces, through pyarrow.
 
-Anything that speaks the Arrow PyCapsule protocol comes in: pyarrow, polars, pandas and duckdb
-objects with one column of text, binary or integers. Text, binary and 64-bit integers are read where
-they lie; dictionaries and run-end encoding are expanded as a whole, views and narrow integers piece
-by piece.
+Accepts any object that supports the Arrow PyCapsule protocol: pyarrow, polars, pandas and duckdb
+objects with one column of text, binary or integers. Text, binary and 64-bit integers are read in
+place. Dictionaries and run-end encoding are expanded as a whole, views and narrow integers piece by
+piece.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def arrow_pieces(keys: object, nulls: Nulls) -> Iterator[Piece]:
 
 
 def has_canonical_bytes(kind: Any) -> bool:  # noqa: ANN401 - pa.DataType
-    """Tell whether a column of the Arrow type *kind* can hold keys."""
+    """Return whether a column of the Arrow type *kind* can hold keys."""
     pa = _pyarrow()
     if isinstance(kind, pa.BaseExtensionType):
         return has_canonical_bytes(kind.storage_type)
@@ -56,9 +56,9 @@ def has_canonical_bytes(kind: Any) -> bool:  # noqa: ANN401 - pa.DataType
 
 
 def plain_array(array: Any) -> Any:  # noqa: ANN401 - pa.Array
-    """Return a column as text, binary or integers with offsets: encodings and views are expanded.
+    """Return a column as plain text, binary or integers: encodings and views are expanded.
 
-    Its nulls are all nulls that there are: a dictionary may hold some as well.
+    The result has every null of the column, including the nulls inside a dictionary.
 
     Raises:
         KeyTypeError: its type has no canonical bytes.
@@ -75,10 +75,10 @@ def key_records(
     """Return rows of the table *name* as keys.
 
     Args:
-        array: as plain_array() returns it, without nulls.
-        name: of the table, for errors.
-        first: how many rows are before.
-        lines: the numbers of the rows, where they do not follow each other.
+        array: a result of plain_array(), without nulls.
+        name: the name of the table, for error messages.
+        first: the number of rows before the first row of *array*.
+        lines: the numbers of the rows, if they are not consecutive.
     """
     import numpy as np
 
@@ -107,45 +107,45 @@ def _pyarrow() -> Any:  # noqa: ANN401 - a module
     return pa
 
 
-def _chunks(keys: Any) -> list[Any]:  # noqa: ANN401 - whatever speaks the protocol
+def _chunks(keys: Any) -> list[Any]:  # noqa: ANN401 - any object with the protocol
     """Return the contiguous arrays of *keys*."""
     pa = _pyarrow()
     if not isinstance(keys, (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)):
         try:
             keys = _imported(keys)
         except pa.ArrowException as exc:
-            raise KeyTypeError(f"keys: no Arrow data of one type: {exc}") from exc
+            raise KeyTypeError(f"keys: the Arrow data does not have one type: {exc}") from exc
     if isinstance(keys, (pa.Table, pa.RecordBatch)):
         keys = _only_column(keys)
     return list(keys.chunks) if isinstance(keys, pa.ChunkedArray) else [keys]
 
 
 def _only_column(table: Any) -> Any:  # noqa: ANN401 - pa.Table or pa.RecordBatch
-    """Return the column of keys. The nameless index that pandas sends along is none."""
+    """Return the column of keys. The unnamed index that pandas adds does not count."""
     names = table.schema.names
     columns = [i for i, name in enumerate(names) if not name.startswith("__index_level_")]
     if len(columns) != 1:
         found = f"{len(columns)} ({', '.join(names[i] for i in columns)})"
-        raise KeyTypeError(f"keys: expected one column, found {found}: select one")
+        raise KeyTypeError(f"keys: expected one column, found {found}: select one of them")
     return table.column(columns[0])
 
 
-def _imported(keys: Any) -> Any:  # noqa: ANN401 - whatever speaks the protocol
-    """Take data of another library over: an array, a chunked array, or a table."""
+def _imported(keys: Any) -> Any:  # noqa: ANN401 - any object with the protocol
+    """Import data of another library as an array, a chunked array, or a table."""
     pa = _pyarrow()
     if hasattr(keys, "__arrow_c_stream__"):
         try:
-            # A stream of record batches is a table ...
+            # A stream of record batches is a table.
             return pa.RecordBatchReader.from_stream(keys).read_all()
         except pa.ArrowInvalid:
-            return pa.chunked_array(keys)  # ... and one of arrays a column.
+            return pa.chunked_array(keys)  # A stream of arrays is a column.
     array = pa.array(keys)
-    # The protocol hands a record batch over as a struct.
+    # The protocol represents a record batch as a struct.
     return pa.RecordBatch.from_struct_array(array) if pa.types.is_struct(array.type) else array
 
 
 def _expanded(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
-    """Expand encodings, from the inside out. What is left has canonical bytes."""
+    """Expand encodings, from the inside out. The values of the result have canonical bytes."""
     pa = _pyarrow()
     types = pa.types
     kind = chunk.type
@@ -165,11 +165,11 @@ def _expanded(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
     if any(is_type(kind) for is_type in _accepted()):
         return chunk
     hint = "cast it to text, binary or integers"
-    raise KeyTypeError(f"keys: no canonical bytes for Arrow type {kind}: {hint}")
+    raise KeyTypeError(f"keys: values of Arrow type {kind} cannot be keys: {hint}")
 
 
 def _accepted() -> tuple[Callable[[Any], bool], ...]:
-    """Return the tests for types whose values have canonical bytes as they are."""
+    """Return the tests for types whose values have canonical bytes without conversion."""
     types = _pyarrow().types
     return (
         types.is_string,
@@ -184,7 +184,7 @@ def _accepted() -> tuple[Callable[[Any], bool], ...]:
 
 
 def _without_views(chunk: Any) -> Any:  # noqa: ANN401 - pa.Array of any type
-    """Turn views into offsets: the engine cannot read them, nor can much of pyarrow."""
+    """Convert views to offsets: the engine and much of pyarrow cannot read views."""
     pa = _pyarrow()
     is_view = pa.types.is_string_view(chunk.type) or pa.types.is_binary_view(chunk.type)
     return chunk.cast(pa.large_binary()) if is_view else chunk
@@ -195,7 +195,7 @@ def _refuse_nulls(chunks: list[pa.Array]) -> None:
     for chunk in chunks:
         if chunk.null_count:
             row += chunk.is_valid().to_pylist().index(False)
-            raise KeyValueError(f"keys: row {row} is null: fill it, or pass nulls='skip'")
+            raise KeyValueError(f"keys: row {row} is null: fill it in, or pass nulls='skip'")
         row += len(chunk)
 
 
@@ -236,5 +236,5 @@ def _offset_bytes(kind: Any) -> int:  # noqa: ANN401 - pa.DataType of text or bi
 
 
 def _bytes_of(buffer: pa.Buffer | None) -> memoryview:
-    """Return the bytes of an Arrow buffer, which stays alive with them; a missing one is empty."""
+    """Return the bytes of an Arrow buffer and keep it alive; a missing buffer is empty."""
     return memoryview(b"" if buffer is None else buffer).cast("B")

@@ -1,8 +1,8 @@
 """Any batch of keys -> pieces for the engine.
 
-A piece that can hold a bad key (a list, NumPy text) is never split, so that hashing it tells about
-every key before any is added. What cannot fail (numbers, bytes, Arrow data) is cut into pieces of
-PIECE_KEYS, to bound the memory for hashes.
+Input that may contain an invalid key (a list, NumPy text) is never split: hashing it reports the
+invalid key before any key is added. Input that cannot fail (numbers, bytes, Arrow data) is split
+into pieces of PIECE_KEYS, which bounds the memory for hashes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
-    """Cut a batch of keys into pieces, in order.
+    """Split a batch of keys into pieces, in order.
 
     Args:
         keys: list, tuple, set or any iterable of str and bytes-like; a NumPy array of dtype S, U,
             StringDType, V, object or integer, or of bytes with shape (n, width); any other buffer
-            of such a shape; anything with the Arrow PyCapsule protocol that holds text, binary or
-            integers.
-        nulls: what an Arrow null does: "raise", or "skip" (it is not added, and looked up it is
-            False).
+            with such a shape; any object with the Arrow PyCapsule protocol that holds text, binary
+            or integers.
+        nulls: what to do with an Arrow null: "raise", or "skip" (it is not added, and its look-up
+            answers False).
 
     Raises:
-        KeyTypeError: *keys* is one key, or no batch of keys.
-        KeyValueError: a null, where nulls is "raise".
+        KeyTypeError: *keys* is a single key, or is not a batch of keys.
+        KeyValueError: there is a null, and *nulls* is "raise".
     """
     if nulls not in {"raise", "skip"}:
         raise ParameterError("nulls", "'raise' or 'skip'", nulls)
@@ -43,7 +43,7 @@ def pieces_of(keys: object, nulls: Nulls = "raise") -> Iterator[Piece]:
         batch = ObjectBatch(keys)
         return iter([Piece(batch, len(batch))])  # len(keys) may be overridden
     if isinstance(keys, (str, bytes, bytearray)):
-        what = f"one {type(keys).__name__} is a key, not a batch"
+        what = f"a single {type(keys).__name__} is a key, not a batch"
         raise KeyTypeError(f"keys: {what}: pass [key], or call add() or `in`")
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
         from mmbloom.keys.arrow import arrow_pieces
@@ -70,7 +70,7 @@ def _has_buffer(keys: object) -> bool:
 def _iterator_pieces(iterator: Iterable[object]) -> Iterator[Piece]:
     iterator = iter(iterator)
     first = 0
-    # Copied now: an iterator may yield one buffer again and again, with other bytes in it.
+    # Copied now: an iterator may yield the same buffer again with other bytes in it.
     still = (bytes(key) if isinstance(key, (bytearray, memoryview)) else key for key in iterator)
     while chunk := list(islice(still, PIECE_KEYS)):
         yield Piece(ObjectBatch(chunk, first), len(chunk))
@@ -78,37 +78,38 @@ def _iterator_pieces(iterator: Iterable[object]) -> Iterator[Piece]:
 
 
 def _array_pieces(keys: object) -> Iterator[Piece]:
-    """Pieces of a NumPy array, or of a buffer seen as one."""
+    """Split a NumPy array, or a buffer that NumPy can read, into pieces."""
     import numpy as np
 
     if isinstance(keys, np.ndarray) and hasattr(keys, "mask"):  # np.ma is slow to load
-        raise KeyTypeError("keys: a masked array: pass .compressed(), the keys that are there")
+        raise KeyTypeError(
+            "keys: a masked array is not accepted: pass .compressed(), its unmasked keys"
+        )
     array = np.asarray(keys)
-    kind = array.dtype.kind
-    is_matrix = array.ndim == 2 and kind in "uSV" and array.dtype.itemsize == 1  # noqa: PLR2004
+    code = array.dtype.kind
+    is_matrix = array.ndim == 2 and code in "uSV" and array.dtype.itemsize == 1  # noqa: PLR2004
     if is_matrix:
         return _row_pieces(np.ascontiguousarray(array), array.shape[1], "bytes")
     if array.ndim != 1:
-        shape = "x".join(map(str, array.shape)) or "no dimension"
+        shape = "x".join(map(str, array.shape)) or "a scalar"
         rule = "expected a 1-d array, or bytes of shape (n, width)"
         raise KeyTypeError(f"keys: {rule}; found {shape} of {array.dtype}")
     width = array.dtype.itemsize
-    if kind in "OT":
+    if code in "OT":
         return iter([Piece(ObjectBatch(array.tolist()), len(array))])
-    if kind in "iu" and width > 1:
+    if code in "iu" and width > 1:
         return _number_pieces(array)
-    if kind == "U":
+    if code == "U":
         data = bytes_of(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
         return iter([Piece(RowsBatch(data, width, len(array), "ucs4"), len(array))])
-    if kind in "SV" and not array.dtype.hasobject:
+    if code in "SV" and not array.dtype.hasobject:
         return _row_pieces(
-            np.ascontiguousarray(array), width, "trimmed" if kind == "S" else "bytes"
+            np.ascontiguousarray(array), width, "trimmed" if code == "S" else "bytes"
         )
-    hint = "text, bytes or integers of 16 bits and more are keys: convert it first"
-    if kind in "iu":
-        what = "single bytes: reshape to (n, width) for keys of bytes"
-        hint = f"{what}, or use astype('int64') for numbers"
-    raise KeyTypeError(f"keys: no canonical bytes for an array of {array.dtype}: {hint}")
+    hint = "convert them to text, bytes, or integers of at least 16 bits"
+    if code in "iu":
+        hint = "reshape to (n, width) for keys of bytes, or use astype('int64') for numbers"
+    raise KeyTypeError(f"keys: elements of type {array.dtype} cannot be keys: {hint}")
 
 
 def _number_pieces(array: Array) -> Iterator[Piece]:
@@ -118,7 +119,7 @@ def _number_pieces(array: Array) -> Iterator[Piece]:
 
 
 def _row_pieces(array: Array, width: int, kind: str) -> Iterator[Piece]:
-    """Pieces of a contiguous array with *width* bytes a row."""
+    """Split a contiguous array with *width* bytes per row into pieces."""
     data = bytes_of(array)
     for first in range(0, len(array), PIECE_KEYS):
         count = min(PIECE_KEYS, len(array) - first)

@@ -1,8 +1,8 @@
-"""Streams of text -> batches of lines.
+"""Streams of text -> batches of text lines.
 
-A list is read in blocks; a block ends with a whole line, so that the engine can cut it without
-knowing of the next one. Text is copied once, from the stream into the block; only a line that
-crosses the end of a block is copied again, to the front of the next.
+A list is read in text blocks. Each ends with a complete line, so the engine can split it without
+the next one. Text is copied once, from the stream into the text block. Only a line that crosses the
+end of a text block is copied again, to the start of the next.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = {"skip": 0, "key": 1, "bad": 2}  # the engine's numbers
 _LF = ord("\n")
-_KEPT_BUFFERS = 8  # as many blocks as threads work on, and some that wait
+_KEPT_BUFFERS = 8  # for the text blocks that threads work on, and some that wait
 
 
 class ByteStream(Protocol):
-    """What a list is read from."""
+    """A stream that a list is read from."""
 
     def readinto(self, room: memoryview, /) -> int:
-        """Put at least one byte into *room*, which is not empty, or return 0 at the end."""
+        """Read at least one byte into *room*, which is not empty; return 0 at the end."""
 
     def skip(self, num_bytes: int, /) -> None:
-        """Pass over so many bytes."""
+        """Skip this many bytes."""
 
 
 class LineFormat(NamedTuple):
-    """Which lines are keys, and which part of them.
+    """Which lines are keys, and which part of a line is the key.
 
-    The key is *field*, from 1, between *delimiter* bytes; 0: all of the line. A line that begins
-    with the byte *comment* is no key; 0: there is none. *blank* is what an empty line is.
+    The key is field number *field*, counted from 1, of the fields that the byte *delimiter*
+    separates; with *field* 0 it is the whole line. Lines that start with the byte *comment* are
+    ignored; with *comment* 0 there are no comments. *blank* says how to treat an empty line.
     """
 
     delimiter: int = 0
@@ -56,27 +57,27 @@ class LineFormat(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Whole lines of a list: a batch of keys that contains_many(), update() and build() take."""
+    """Complete lines of a list: a batch of keys for contains_many(), update() and build()."""
 
     data: memoryview
     batch: LinesBatch
 
     def __key_pieces__(self) -> Iterator[Piece]:
-        """Yield the one piece that this is; its number of rows is an upper bound."""
+        """Yield these lines as one piece; its number of rows is an upper bound."""
         yield Piece(self.batch, len(self.batch))
 
     def select(self, flags: Buffer, *, wanted: bool = True) -> bytearray:
         """Return the lines whose flag is *wanted*, each with its LF.
 
-        *flags* are as contains_many() answers, one a key.
+        *flags* are the answers of contains_many(), one per key.
         """
         return self.batch.select(memoryview(flags).cast("B"), wanted)
 
 
 class Block(NamedTuple):
-    """Whole lines: *num_lines* of them from number *first_line* on.
+    """A text block: *num_lines* complete lines, the first of which has number *first_line*.
 
-    *end* is where they end in the text of the list, in bytes.
+    *end* is the offset in the text of the list at which they end, in bytes.
     """
 
     data: memoryview
@@ -91,20 +92,20 @@ def line_format(
     comment: str | None = None,
     blank: Blank = "skip",
 ) -> LineFormat:
-    """Return the format that a user asked for: a delimiter alone means its first field.
+    """Return the format for these options. A delimiter without a field selects the first field.
 
     Raises:
-        ParameterError: the delimiter or the comment is not one ASCII character, the field is below
-            1 or given without delimiter, blank is none of its values. ParameterTypeError: no str,
-            no int.
+        ParameterError: *delimiter* or *comment* is not one ASCII character, *field* is below 1 or
+            was given without a delimiter, or *blank* has another value.
+        ParameterTypeError: *delimiter* or *comment* is not a str, or *field* is not an int.
     """
     if blank not in _BLANKS:
         raise ParameterError("blank", "'skip', 'key' or 'bad'", blank)
     mark = 0 if comment is None else ascii_character("comment", comment)
     if delimiter is None:
         if field is not None:
-            hint = "for instance ':' or a tab"
-            raise ParameterError("field", "a delimiter beside it", field, hint)
+            hint = "for example ':' or a tab"
+            raise ParameterError("field", "a delimiter together with it", field, hint)
         return LineFormat(comment=mark, blank=blank)
     number = 1 if field is None else field
     separator = ascii_character("delimiter", delimiter)
@@ -116,11 +117,11 @@ def line_format(
 
 
 def ascii_character(name: str, text: str) -> int:
-    """Return the number of a character that the parameter *name* gives.
+    """Return the code of the character that the parameter *name* gives.
 
     Raises:
-        ParameterError: not one ASCII character, or one that ends a line. ParameterTypeError: no
-            str.
+        ParameterError: *text* is not one ASCII character, or is one that ends a line.
+        ParameterTypeError: *text* is not a str.
     """
     if not isinstance(text, str):
         raise ParameterTypeError(name, "a str", text)
@@ -130,7 +131,7 @@ def ascii_character(name: str, text: str) -> int:
 
 
 def lines_of(block: Block, name: str, form: LineFormat) -> Lines:
-    """Return the keys of a block of the list *name*."""
+    """Return the keys of a text block of the list *name*."""
     delimiter, field, comment, blank = form
     batch = LinesBatch(
         block.data,
@@ -146,22 +147,23 @@ def lines_of(block: Block, name: str, form: LineFormat) -> Lines:
 
 
 class Blocks:
-    """A stream of text, cut into blocks of whole lines, in order.
+    """A stream of text, split into text blocks of complete lines, in order.
 
-    A UTF-8 byte order mark is no part of a line. A block stays valid after the next is asked for.
-    Iterating raises SourceError: the list is binary (a NUL byte in its first block), UTF-16, or one
-    line takes more than 1 GiB.
+    A UTF-8 byte order mark is not part of a line. A text block stays valid after the next one is
+    read. Iterating raises SourceError if the list is binary (a NUL byte in its first text block) or
+    UTF-16, or if a line is longer than 1 GiB.
 
     Attributes:
-        text_bytes: where the last block ended, and
-        lines_read: how many lines there were up to there.
+        text_bytes: the offset at which the last text block ended.
+        lines_read: the number of lines up to there.
     """
 
     def __init__(self, stream: ByteStream, name: str, find_end: FindEnd | None = None) -> None:
         """Read from *stream*.
 
-        *find_end* returns where the last whole record of a buffer ends, 0 if none does, given the
-        buffer, from where on its bytes are new, and where they end. By default a line is one.
+        *find_end* returns the offset at which the last complete record of a buffer ends, or 0 if
+        there is none. Its arguments are the buffer, the offset of the first new byte, and the end
+        of the data. By default each line is a record.
         """
         self._stream, self._name = stream, name
         self._find_end: FindEnd = find_end or _end_of_lines
@@ -170,12 +172,12 @@ class Blocks:
         self.lines_read = 0
 
     def skip_to(self, text_bytes: int, lines_read: int) -> None:
-        """Go on behind a block that ended there. Before the first block is asked for."""
+        """Continue after a text block that ended there. Call this before reading the first one."""
         self._stream.skip(text_bytes)
         self.text_bytes, self.lines_read = text_bytes, lines_read
 
     def __iter__(self) -> Iterator[Block]:
-        """Yield the blocks."""
+        """Yield the text blocks."""
         buffer = self._buffers.take(BLOCK_BYTES)
         filled = self._read_first(buffer)
         is_new, is_over = 0, not filled
@@ -187,10 +189,10 @@ class Blocks:
             elif rest > LONGEST_LINE_BYTES:
                 what = f"longer than {LONGEST_LINE_BYTES} bytes"
                 raise SourceError(
-                    f"{self._name}, line {self.lines_read + 1}: {what}: is it a list?"
+                    f"{self._name}, line {self.lines_read + 1}: {what}; is this a list of keys?"
                 )
             if end or filled == len(buffer):
-                unfinished = memoryview(buffer)[end:filled]  # so that nobody else gets its buffer
+                unfinished = memoryview(buffer)[end:filled]  # keeps the buffer from being reused
                 buffer, filled = self._buffers.take(max(BLOCK_BYTES, 2 * rest)), rest
                 buffer[:rest] = unfinished
                 del unfinished
@@ -201,18 +203,18 @@ class Blocks:
             yield self._block(memoryview(buffer)[:filled])
 
     def _read_first(self, buffer: bytearray) -> int:
-        """Read the first bytes, without the byte order mark; return how many."""
+        """Read the first bytes, without the byte order mark; return their number."""
         filled = self._stream.readinto(memoryview(buffer))
         _refuse_binary(buffer, filled, self._name)
         if self.text_bytes or not buffer.startswith(UTF8_MARK):
             return filled
         self.text_bytes = len(UTF8_MARK)
         buffer[: filled - self.text_bytes] = buffer[self.text_bytes : filled]
-        # A stream gives at least one byte unless it is at its end, so the mark may be all so far.
+        # A read may return a single byte, so there may be nothing yet after the mark.
         return filled - self.text_bytes or self._stream.readinto(memoryview(buffer))
 
     def _block(self, data: memoryview) -> Block:
-        """Return a block, and note where it ends. The last line of a list may lack its LF."""
+        """Return a text block, and record where it ends. The last line may lack its LF."""
         first_line = self.lines_read + 1
         num_lines = count_lines(data) + (data[-1] != _LF)
         self.lines_read += num_lines
@@ -221,13 +223,13 @@ class Blocks:
 
 
 class _Buffers:
-    """Buffers that are used again when nobody looks at them: fresh memory is slow to touch."""
+    """Buffers, reused when no view of them is left: first access to new memory is slow."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
 
     def take(self, num_bytes: int) -> bytearray:
-        """Return a buffer of so many bytes that nobody else has; what is in it is of no account."""
+        """Return a buffer of *num_bytes* bytes that is not in use. Its contents are arbitrary."""
         for buffer in self._kept:
             if len(buffer) == num_bytes and _is_free(buffer):
                 return buffer
@@ -238,12 +240,12 @@ class _Buffers:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Tell whether no view of a buffer exists: one that is looked at cannot change its size."""
+    """Return whether no view of a buffer exists: a buffer with views cannot change its size."""
     try:
         buffer.pop()
     except BufferError:
         return False
-    buffer.append(0)  # within the memory that it has: nothing moves
+    buffer.append(0)  # fits into the allocated memory: nothing is copied
     return True
 
 
@@ -253,11 +255,11 @@ def _end_of_lines(buffer: bytearray, is_new: int, filled: int) -> int:
 
 def _refuse_binary(buffer: bytearray, filled: int, name: str) -> None:
     if buffer.startswith(UTF16_MARKS):
-        hint = "for instance with iconv -f UTF-16 -t UTF-8"
+        hint = "for example with iconv -f UTF-16 -t UTF-8"
         raise SourceError(f"{name}: UTF-16 text: convert it first, {hint}")
     offset = buffer.find(b"\0", 0, filled)
     if offset >= 0:
         raise SourceError(
-            f"{name}: binary: a NUL byte at offset {offset}. A list holds one key a line, as text; "
+            f"{name}: binary: a NUL byte at offset {offset}. A list is text with one key per line; "
             "for binary keys use the Python interface"
         )

@@ -1,4 +1,4 @@
-"""Pieces: what a batch of keys is cut into, whatever it came as."""
+"""Pieces: the form in which every batch of keys reaches the engine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NUMBER_BYTES = 8
 
 
 class Piece(NamedTuple):
-    """Keys that lie together. Of its *num_rows* rows those where *valid* is False are null.
+    """A contiguous part of a batch. Rows where *valid* is False are null and not in *batch*.
 
-    Null rows are not in *batch*. Of lines of text, *num_rows* is an upper bound: they are not
-    counted before they are read.
+    For lines of text, *num_rows* is an upper bound, because lines are not counted before they are
+    read.
     """
 
     batch: Batch
@@ -35,20 +35,20 @@ class Piece(NamedTuple):
 def number_batch(array: Array, first: int) -> RowsBatch:
     """Return a 1-d array of integers as keys, like ``int_key``.
 
-    *first* is the number of its first key, for error messages.
+    *first* is the number of the first key, for error messages.
     """
     return RowsBatch(number_bytes(array), NUMBER_BYTES, len(array), "bytes", first)
 
 
 def number_bytes(array: Array) -> memoryview:
-    """Return the canonical bytes of a 1-d array of integers: 8 each, little-endian."""
+    """Return the canonical bytes of a 1-d array of integers: 8 bytes each, little-endian."""
     import numpy as np
 
     return bytes_of(np.ascontiguousarray(array, "<i8" if array.dtype.kind == "i" else "<u8"))
 
 
 def bytes_of(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array, which stays alive with them."""
+    """Return the bytes of a contiguous array, and keep the array alive."""
     import numpy as np
 
     if array.nbytes == 0:

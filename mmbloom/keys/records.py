@@ -1,4 +1,4 @@
-"""Keys of records and tables: bytes end to end, with their offsets."""
+"""Keys of records and tables: concatenated bytes, with the offset of each key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Records(NamedTuple):
-    """One key a record: a batch that contains_many(), update() and build() take.
+    """One key per record: a batch of keys for contains_many(), update() and build().
 
     Key i is data[offsets[i]:offsets[i + 1]].
     """
@@ -26,13 +26,13 @@ class Records(NamedTuple):
     batch: OffsetsBatch
 
     def __key_pieces__(self) -> Iterator[Piece]:
-        """Yield the one piece that this is."""
+        """Yield these keys as one piece."""
         yield Piece(self.batch, len(self.batch))
 
     def select(self, flags: Buffer, *, wanted: bool = True) -> bytearray:
         """Return the keys whose flag is *wanted*, each with an LF.
 
-        *flags* are as contains_many() answers, one a key.
+        *flags* are the answers of contains_many(), one per key.
         """
         spans = zip(pairwise(self.offsets), memoryview(flags).cast("B"), strict=False)
         keys = (self.data[a:b] for (a, b), flag in spans if bool(flag) == wanted)
@@ -43,7 +43,7 @@ class Records(NamedTuple):
         return out
 
 
-def records_of(  # noqa: PLR0913 - the bytes, and what errors call them
+def records_of(  # noqa: PLR0913 - the bytes, and their names in messages
     data: Buffer,
     offsets: Buffer,
     offset_bytes: int,
@@ -52,10 +52,10 @@ def records_of(  # noqa: PLR0913 - the bytes, and what errors call them
     first: int = 0,
     lines: Sequence[int] | None = None,
 ) -> Records:
-    """Return the keys of the list *name* between *offsets*, each of 4 or 8 bytes.
+    """Return the keys of the list *name* between *offsets*, which have 4 or 8 bytes each.
 
-    In errors a key is called by its line, if there are *lines*, else by its row, counted from that
-    of the first key, *first*.
+    Error messages give the line of a key if *lines* is given, otherwise its row, where *first* is
+    the row of the first key.
     """
     keys, places = memoryview(data).cast("B"), memoryview(offsets).cast("B")
     batch = OffsetsBatch(keys, places, offset_bytes, first, name, lines)
@@ -63,6 +63,6 @@ def records_of(  # noqa: PLR0913 - the bytes, and what errors call them
 
 
 def records_of_keys(keys: list[bytes], name: str, lines: Sequence[int]) -> Records:
-    """Return *keys* of the list *name*, with the numbers of their lines."""
+    """Return *keys* of the list *name*. *lines* has the line number of each."""
     offsets = array("Q", accumulate(map(len, keys), initial=0))
     return records_of(b"".join(keys), offsets, offsets.itemsize, name, lines=lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import ParameterError
-from mmbloom.format.fields import KIND_NAMES
+from mmbloom.format.kinds import KIND_NAMES
 from mmbloom.kinds.bloom import BloomKind
 from mmbloom.kinds.counting import CountingKind
 from mmbloom.kinds.fuse import FuseKind

@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mmbloom.engine import View
 from mmbloom.format.fields import HASH
 from mmbloom.format.header import new_header
 from mmbloom.kinds import forecasts
+from mmbloom.kinds.bloom_assembly import bit_pieces
+from mmbloom.kinds.bloom_direct import DirectPayload
 from mmbloom.kinds.bloom_layouts import LAYOUTS
 from mmbloom.kinds.kind import Kind, Plan
-from mmbloom.sizing.bloom import Geometry, model_fpr, plan
+from mmbloom.sizing.bloom import BloomGeometry, model_fpr, plan
 from mmbloom.sizing.estimates import estimate_keys
 
 if TYPE_CHECKING:
-    from mmbloom.engine import View  # type: ignore[attr-defined]
+    from collections.abc import Iterator
+
     from mmbloom.format.header import Header
     from mmbloom.kinds.bloom_layouts import Layout
     from mmbloom.kinds.kind import Counts
+    from mmbloom.kinds.partitions import Attempt, Counted, PartitionReader, Threads
     from mmbloom.kinds.spec import FilterSpec
 
 _SIGMAS = 4  # one count in 30 000 is too high, and then by a fraction of its scatter
@@ -44,7 +49,7 @@ class BloomKind(Kind):
             **spec.header_fields(),
         )
 
-    def geometry_for(self, capacity: int, fpr: float, layout: str) -> Geometry:
+    def geometry_for(self, capacity: int, fpr: float, layout: str) -> BloomGeometry:
         """Return the geometry of fewest bits."""
         return plan(capacity, fpr, layout)
 
@@ -76,17 +81,37 @@ class BloomKind(Kind):
             "add, unite",
         )
 
+    def attempts(
+        self,
+        spec: FilterSpec,
+        counted: Counted,
+        reader: PartitionReader,
+        threads: Threads,
+        memory_bytes: int,
+    ) -> Iterator[Attempt]:
+        """Yield the payload: any set of keys has one."""
+        header = self.header(spec, counted.num_keys)
+        yield header, self.pieces(header, reader, threads, memory_bytes)
+
+    def pieces(
+        self, header: Header, reader: PartitionReader, threads: Threads, memory_bytes: int
+    ) -> Iterator[memoryview]:
+        """Yield the bits."""
+        return bit_pieces(header, reader, threads, memory_bytes)
+
+    def direct(self, header: Header, threads: Threads) -> DirectPayload:
+        """Return an empty payload of bits."""
+        return DirectPayload(header, threads)
+
     def view(self, header: Header, payload: memoryview, *, writable: bool) -> View:
         """Return a view of the bits."""
         shape = header.num_bits, header.num_probes
         numbers = header.layout, header.probe_scheme, shape
-        from mmbloom.engine import View  # type: ignore[attr-defined]
-
         return View(payload, *numbers, header.seed, header.key_form, writable)
 
-    def geometry(self, header: Header) -> Geometry:
+    def geometry(self, header: Header) -> BloomGeometry:
         """Return layout, num_bits and num_probes, with the sizes that follow from them."""
-        return Geometry(header.layout_name, header.num_bits, header.num_probes)
+        return BloomGeometry(header.layout_name, header.num_bits, header.num_probes)
 
     def _layout(self, header: Header) -> Layout:
         return LAYOUTS[header.layout_name]

@@ -27,14 +27,14 @@ from mmbloom.sizing import estimates
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mmbloom.sizing.bloom import Geometry
+    from mmbloom.sizing.bloom import BloomGeometry
 
 
 class Layout(ABC):
     """One layout: where the probes of a key lie, and so what the set bits tell."""
 
     @abstractmethod
-    def count(self, geometry: Geometry, block: memoryview) -> Counts:
+    def count(self, geometry: BloomGeometry, block: memoryview) -> Counts:
         """Count one block of BLOCK_BYTES, or the last of a payload. Releases the GIL."""
 
     def places(self, part: memoryview) -> tuple[int, ...]:
@@ -42,26 +42,26 @@ class Layout(ABC):
         return (popcount(part),)
 
     @abstractmethod
-    def fpr(self, geometry: Geometry, counts: Counts) -> float:
+    def fpr(self, geometry: BloomGeometry, counts: Counts) -> float:
         """Return the chance that an absent key is answered "maybe": exact for this payload."""
 
     @abstractmethod
-    def forecast(self, geometry: Geometry, payload: memoryview, num_keys: int) -> float:
+    def forecast(self, geometry: BloomGeometry, payload: memoryview, num_keys: int) -> float:
         """Return that chance once *num_keys* more keys are in, num_keys > 0."""
 
 
 class Classic(Layout):
     """Probes anywhere in the payload."""
 
-    def count(self, geometry: Geometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
+    def count(self, geometry: BloomGeometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
         """Count the set bits."""
         return Counts(self.places(block))
 
-    def fpr(self, geometry: Geometry, counts: Counts) -> float:
+    def fpr(self, geometry: BloomGeometry, counts: Counts) -> float:
         """Return fill^k."""
         return float((counts.total / geometry.num_bits) ** geometry.num_probes)
 
-    def forecast(self, geometry: Geometry, payload: memoryview, num_keys: int) -> float:
+    def forecast(self, geometry: BloomGeometry, payload: memoryview, num_keys: int) -> float:
         """Take the payload as one line."""
         return forecasts.chances(geometry, num_keys, [popcount(payload)])[0]
 
@@ -73,16 +73,16 @@ class Lines(Layout):
         """Count lines with *histogram_of*: how many have x places set."""
         self._histogram_of = histogram_of
 
-    def count(self, geometry: Geometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
+    def count(self, geometry: BloomGeometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
         """Count lines by the places set in them."""
         histogram = self._histogram_of(block)
         return Counts((_set_places(histogram),), histogram)
 
-    def fpr(self, geometry: Geometry, counts: Counts) -> float:
+    def fpr(self, geometry: BloomGeometry, counts: Counts) -> float:
         """Return the mean over lines of fill^k."""
         return estimates.fpr_from_line_histogram(geometry, counts.histogram)
 
-    def forecast(self, geometry: Geometry, payload: memoryview, num_keys: int) -> float:
+    def forecast(self, geometry: BloomGeometry, payload: memoryview, num_keys: int) -> float:
         """Average over the lines of the payload."""
         lines = [*map(sum, zip(*map(self._histogram_of, blocks_of(payload)), strict=True))]
         return forecasts.lines_fpr(geometry.flat, lines, num_keys)
@@ -95,7 +95,7 @@ class Counters(Lines):
         """Count counters that are not zero."""
         super().__init__(lambda block: counter_histogram(block)[0])
 
-    def count(self, geometry: Geometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
+    def count(self, geometry: BloomGeometry, block: memoryview) -> Counts:  # noqa: ARG002 - one shape
         """Count full counters too."""
         histogram, num_saturated = counter_histogram(block)
         return Counts((_set_places(histogram),), histogram, num_saturated=num_saturated)
@@ -108,7 +108,7 @@ class Counters(Lines):
 class Pages(Layout):
     """Half of the probes in one line of the lower half of a page, half in one of the upper."""
 
-    def count(self, geometry: Geometry, block: memoryview) -> Counts:
+    def count(self, geometry: BloomGeometry, block: memoryview) -> Counts:
         """Count the bits of both halves, and the chances of the pages."""
         k = geometry.num_probes
         fill = page_fill(block, _powers((k + 1) // 2), _powers(k // 2))
@@ -118,11 +118,11 @@ class Pages(Layout):
         """Count the bits of the lower and of the upper halves."""
         return page_halves(part)
 
-    def fpr(self, geometry: Geometry, counts: Counts) -> float:
+    def fpr(self, geometry: BloomGeometry, counts: Counts) -> float:
         """Return the mean over pages of the product of its halves' chances."""
         return math.fsum(counts.fills) / geometry.num_blocks
 
-    def forecast(self, geometry: Geometry, payload: memoryview, num_keys: int) -> float:
+    def forecast(self, geometry: BloomGeometry, payload: memoryview, num_keys: int) -> float:
         """Average over the pages of the payload."""
         return forecasts.page_fpr(geometry, blocks_of(payload), num_keys)
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.engine import counter_histogram, flatten_counters, unite_counters
+from mmbloom.engine import View, counter_histogram, flatten_counters, unite_counters
 from mmbloom.format.fields import COUNTER_BITS, HASH
 from mmbloom.format.header import new_header
 from mmbloom.kinds.bloom import BloomKind
+from mmbloom.kinds.bloom_assembly import counter_pieces
 from mmbloom.kinds.kind import Plan
 from mmbloom.kinds.spec import fresh
-from mmbloom.sizing.bloom import Geometry, model_fpr, plan_counters
+from mmbloom.sizing.bloom import BloomGeometry, model_fpr, plan_counters
 
 if TYPE_CHECKING:
-    from mmbloom.engine import View  # type: ignore[attr-defined]
+    from collections.abc import Iterator
+
     from mmbloom.format.header import Header
+    from mmbloom.kinds.partitions import PartitionReader, Threads
 
 
 class CountingKind(BloomKind):
@@ -27,7 +30,7 @@ class CountingKind(BloomKind):
     needs_distinct = True
     is_sealed_when_built = False
 
-    def geometry_for(self, capacity: int, fpr: float, layout: str) -> Geometry:  # noqa: ARG002
+    def geometry_for(self, capacity: int, fpr: float, layout: str) -> BloomGeometry:  # noqa: ARG002
         """Return the geometry of fewest counters."""
         return plan_counters(capacity, fpr)
 
@@ -49,12 +52,17 @@ class CountingKind(BloomKind):
             )
         ]
 
+    def pieces(
+        self, header: Header, reader: PartitionReader, threads: Threads, memory_bytes: int
+    ) -> Iterator[memoryview]:
+        """Yield the counters."""
+        del memory_bytes  # a piece at a time
+        return counter_pieces(header, reader, threads)
+
     def view(self, header: Header, payload: memoryview, *, writable: bool) -> View:
         """Return a view of the counters."""
         shape = header.num_bits // COUNTER_BITS, header.num_probes
         numbers = header.layout, header.probe_scheme, shape
-        from mmbloom.engine import View  # type: ignore[attr-defined]
-
         return View(payload, *numbers, header.seed, header.key_form, writable)
 
     def num_places(self, part: memoryview) -> int:

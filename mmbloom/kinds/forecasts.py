@@ -10,14 +10,14 @@ import math
 from typing import TYPE_CHECKING
 
 from mmbloom.engine import page_fill
-from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
+from mmbloom.format.fields import LINE_BITS
 from mmbloom.sizing import model
 from mmbloom.sizing.bloom import LINES_PER_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mmbloom.sizing.bloom import Geometry
+    from mmbloom.sizing.bloom import BloomGeometry
 
 _LEADING_ZEROS = 30  # a forecast below 1e-30 is 0: no filter is made for less than 1e-12
 # Over the number of keys of a page: 6 nodes integrate a polynomial of degree 11 exactly. From empty
@@ -25,7 +25,7 @@ _LEADING_ZEROS = 30  # a forecast below 1e-30 is 0: no filter is made for less t
 _NODES = 6
 
 
-def chances(geometry: Geometry, num_keys: int, fills: Sequence[int]) -> list[float]:
+def chances(geometry: BloomGeometry, num_keys: int, fills: Sequence[int]) -> list[float]:
     """Return, for lines with each of *fills* places set, the chance of "maybe" after more keys.
 
     Exact for ideal probes, as ``model`` is.
@@ -41,7 +41,7 @@ def chances(geometry: Geometry, num_keys: int, fills: Sequence[int]) -> list[flo
     return [max(0.0, float(chance)) for chance in found]
 
 
-def lines_fpr(geometry: Geometry, lines: list[int], num_keys: int) -> float:
+def lines_fpr(geometry: BloomGeometry, lines: list[int], num_keys: int) -> float:
     """Return the mean over lines, *lines*[x] of which have x places set."""
     # A payload may end with padding, which is no line.
     lines[0] = geometry.num_blocks - sum(lines[1:])
@@ -50,7 +50,7 @@ def lines_fpr(geometry: Geometry, lines: list[int], num_keys: int) -> float:
     return math.fsum(hits) / geometry.num_blocks
 
 
-def page_fpr(geometry: Geometry, blocks: Sequence[memoryview], num_keys: int) -> float:
+def page_fpr(geometry: BloomGeometry, blocks: Sequence[memoryview], num_keys: int) -> float:
     """Return the mean over pages, whose halves are independent once the page's new keys are given.
 
     Cost: up to 6 passes over the payload.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmbloom.engine import fuse_scratch_bytes, popcount
+from mmbloom.engine import View, popcount
 from mmbloom.errors import ParameterError
-from mmbloom.format.fields import HASH
 from mmbloom.format.fuse import FIELDS, FuseShape, fuse_shape
 from mmbloom.format.header import new_header
+from mmbloom.kinds.fuse_assembly import FuseShards, in_memory_bytes, most_lane_bytes
+from mmbloom.kinds.fuse_shards import shapes_to_try
 from mmbloom.kinds.kind import Counts, Kind, Plan
 from mmbloom.sizing.fuse import LAYOUTS, LEAST_FPR, check_fuse_layout, plan_fuse
 
 if TYPE_CHECKING:
-    from mmbloom.engine import View  # type: ignore[attr-defined]
+    from collections.abc import Iterator, Sequence
+
     from mmbloom.format.header import Header
+    from mmbloom.kinds.partitions import Attempt, Counted, PartitionReader, Threads
     from mmbloom.kinds.spec import FilterSpec
 
 _PAGE_BYTES = 4096
@@ -49,10 +52,30 @@ class FuseKind(Kind):
             layout=check_fuse_layout(spec.layout),
             num_bits=shape.num_bits,
             num_probes=shape.arity,
-            shape=shape,
+            own=shape.own_fields,
             capacity=max(1, num_keys),
             **spec.header_fields(),
         )
+
+    def lane_bytes(self, spec: FilterSpec, counts: Sequence[int] | None = None) -> int:
+        """Return the memory in which one thread loads and constructs shards."""
+        if counts is None:
+            return most_lane_bytes(spec.fpr, spec.layout)
+        return FuseShards(counts, spec.fpr, spec.layout).lane_bytes
+
+    def attempts(
+        self,
+        spec: FilterSpec,
+        counted: Counted,
+        reader: PartitionReader,
+        threads: Threads,
+        memory_bytes: int,
+    ) -> Iterator[Attempt]:
+        """Yield the payload for the largest shard, then payloads with more segments."""
+        shards = FuseShards(counted.counts, spec.fpr, spec.layout)
+        for shape in shapes_to_try(shards.shape):
+            header = self.header_of_shape(spec, counted.num_keys, shape)
+            yield header, shards.pieces(shape, reader, threads, memory_bytes)
 
     def plans(self, capacity: int, fpr: float) -> list[Plan]:
         """Return a row for each layout; none if the rate is below 2**-32."""
@@ -78,13 +101,11 @@ class FuseKind(Kind):
 
     def shape(self, header: Header) -> FuseShape:
         """Return the width of fingerprints, slots and segments of a shard, and shards."""
-        return fuse_shape(header._asdict())
+        return fuse_shape(header)
 
     def view(self, header: Header, payload: memoryview, *, writable: bool) -> View:
         """Return a view of the fingerprints."""
         numbers = header.layout, header.probe_scheme, tuple(self.shape(header))
-        from mmbloom.engine import View  # type: ignore[attr-defined]
-
         return View(payload, *numbers, header.seed, header.key_form, writable)
 
     def index_pages(self, header: Header) -> range:
@@ -111,15 +132,3 @@ class FuseKind(Kind):
         """Describe the fingerprints."""
         width, shards = facts["fingerprint_bits"], facts["num_shards"]
         return [("shards", f"{shards:,}, with fingerprints of {width} bits")]
-
-
-def in_memory_bytes(shape: FuseShape, num_keys: int) -> int:
-    """Return the memory to build a filter of *num_keys* keys in one thread, without spilling."""
-    lane = lane_bytes(shape, -(-num_keys // shape.num_shards)) if shape.num_shards else 0
-    return HASH.size * num_keys + lane
-
-
-def lane_bytes(shape: FuseShape, num_keys: int, num_shards: int = 1) -> int:
-    """Return the memory to construct *num_shards* shards: their keys, scratch, and two results."""
-    scratch = fuse_scratch_bytes(shape.arity, shape.segment_slots, shape.num_segments)
-    return HASH.size * num_keys + scratch + 2 * num_shards * shape.shard_bytes

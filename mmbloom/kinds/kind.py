@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from mmbloom.engine import popcount
 from mmbloom.errors import ParameterError
+from mmbloom.format.fields import CHUNK_BYTES, HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from mmbloom.engine import View  # type: ignore[attr-defined]
+    from mmbloom.engine import View
     from mmbloom.format.header import Header
+    from mmbloom.kinds.bloom_direct import DirectPayload
+    from mmbloom.kinds.partitions import Attempt, Counted, PartitionReader, Threads
     from mmbloom.kinds.spec import FilterSpec
 
 # FORMAT.md, "The rate that the set bits give". Whole pages, and a size that writes well.
@@ -49,6 +52,11 @@ class Plan(NamedTuple):
     build_memory_bytes: int
     fpr: float
     later: str
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file: header, payload and checksums."""
+        return HEADER_BYTES + self.payload_bytes + 8 * -(-self.payload_bytes // CHUNK_BYTES)
 
 
 class Counts(NamedTuple):
@@ -124,6 +132,40 @@ class Kind(ABC):
         Raises:
             ParameterError: *capacity* or *fpr* is out of range.
         """
+
+    # -- building: partitions of hashes become a payload -------------------------------------------
+
+    def lane_bytes(self, spec: FilterSpec, counts: Sequence[int] | None = None) -> int:  # noqa: ARG002 - most kinds need none
+        """Return the memory that attempts() needs for one thread beside the partitions.
+
+        Args:
+            spec: what is asked for.
+            counts: distinct keys of each partition; None for what is enough for any number.
+        """
+        return 0
+
+    @abstractmethod
+    def attempts(
+        self,
+        spec: FilterSpec,
+        counted: Counted,
+        reader: PartitionReader,
+        threads: Threads,
+        memory_bytes: int,
+    ) -> Iterator[Attempt]:
+        """Yield a header and the pieces of the payload; after a ConstructionError the next try.
+
+        Args:
+            spec: what is asked for.
+            counted: the distinct keys.
+            reader: of their partitions.
+            threads: to make the pieces in.
+            memory_bytes: what the build may use, the reader's memory included.
+        """
+
+    def direct(self, header: Header, threads: Threads) -> DirectPayload:
+        """Return a payload that is filled as keys are read, unless the kind needs_distinct."""
+        raise NotImplementedError
 
     # -- looking up --------------------------------------------------------------------------------
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.format.status import Status
 from mmbloom.sizing.bloom import check_capacity, check_fpr
 
 if TYPE_CHECKING:
-    from typing import Required
+    from typing import Required, Self
 
     from mmbloom.format.header import Header
 
@@ -32,8 +31,20 @@ Seed = int | Literal["random"]
 _LAST_EPOCH = (1 << 63) // 10**9 - 1  # nanoseconds in 64 bits reach the year 2262
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FilterSpec:
+class _Fields(NamedTuple):
+    """The fields of FilterSpec, unchecked."""
+
+    kind: str
+    capacity: int | None
+    fpr: float
+    layout: str
+    seed: int
+    key_form: str
+    metadata: dict[str, Any] | None
+    overfill: bool
+
+
+class FilterSpec(_Fields):
     """What a filter is made with.
 
     Attributes:
@@ -56,26 +67,41 @@ class FilterSpec:
         ParameterError, ParameterTypeError: a value is out of range; the error names the field.
     """
 
-    kind: str = "bloom"
-    capacity: int | None = None
-    fpr: float
-    layout: str = "auto"
-    seed: Seed = 0
-    key_form: str = "raw"
-    metadata: dict[str, Any] | None = None
-    overfill: bool = False
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
+    def __new__(  # noqa: PLR0913 - the fields, by name
+        cls,
+        *,
+        kind: str = "bloom",
+        capacity: int | None = None,
+        fpr: float,
+        layout: str = "auto",
+        seed: Seed = 0,
+        key_form: str = "raw",
+        metadata: dict[str, Any] | None = None,
+        overfill: bool = False,
+    ) -> Self:
         """Check what does not depend on the kind."""
-        if self.capacity is not None:
-            object.__setattr__(self, "capacity", check_capacity(self.capacity))
-        object.__setattr__(self, "fpr", check_fpr(self.fpr))
-        for name in ("kind", "layout", "key_form"):
-            if not isinstance(getattr(self, name), str):
-                raise ParameterTypeError(name, "a str", getattr(self, name))
-        if not isinstance(self.overfill, bool):
-            raise ParameterTypeError("overfill", "a bool", self.overfill)
-        object.__setattr__(self, "seed", _chosen(self.seed))
+        for name, text in (("kind", kind), ("layout", layout), ("key_form", key_form)):
+            if not isinstance(text, str):
+                raise ParameterTypeError(name, "a str", text)
+        if not isinstance(overfill, bool):
+            raise ParameterTypeError("overfill", "a bool", overfill)
+        return super().__new__(
+            cls,
+            kind,
+            None if capacity is None else check_capacity(capacity),
+            check_fpr(fpr),
+            layout,
+            _chosen(seed),
+            key_form,
+            metadata,
+            overfill,
+        )
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Return how a copy is made: by name."""
+        return (), self._asdict()
 
     def capacity_for(self, num_keys: int | None) -> int:
         """Return the capacity, or *num_keys* where none was asked for.

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmbloom.engine import CountingCore
 from mmbloom.errors import CapacityError
+from mmbloom.filters.access import add_hashes, has_room_for, opened_now, writable_now
 from mmbloom.filters.lookup import answer_hashes
 from mmbloom.format.fields import HASH
 from mmbloom.operations.distinct import DistinctHashes, hashes_of
+from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmbloom.filters.bloom import BloomFilter
-    from mmbloom.filters.counting import CountingBloomFilter
+    from mmbloom.filters.changeable import ChangeableFilter
+    from mmbloom.filters.opened import Opened
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.progress import Progress
 
 
-class NewKeys:
+class Additions:
     """Keys that a filter definitely does not have, taken from any number of batches.
 
     Guarantee: nothing is added before add(), which adds all of them or, where they do not fit, or a
@@ -31,13 +33,13 @@ class NewKeys:
     Limits: 16 bytes of memory a new key, 32 while they are sorted; of a counting filter a key.
     """
 
-    def __init__(self, target: BloomFilter | CountingBloomFilter) -> None:
-        """Begin with none; *target* may be open read-only, for a forecast.
+    def __init__(self, target: ChangeableFilter) -> None:
+        """Start with no keys; *target* may be open read-only, for a forecast.
 
-        Of a reader that follows its path, the file that it has now is the target.
+        For a reader that follows its path, the file that it has open now is the target.
         """
-        self._target = target._steady()
-        self._takes_all = target.kind == "counting"
+        self._target, self._opened = target, opened_now(target)
+        self._takes_all = self._opened.kind.needs_distinct
         self._hashes = DistinctHashes()
         self._num_new: int | None = 0  # None: to be counted
 
@@ -46,33 +48,34 @@ class NewKeys:
         keys: object,
         *,
         nulls: Nulls = "raise",
-        progress: Callable[[int], object] | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> int:
         """Look up a batch, keep what is new; return how many keys it has, with repetitions.
 
         Args:
             keys: as for BloomFilter.update().
             nulls: as for BloomFilter.update().
-            progress: called as ``progress(num_keys)`` while they are looked up.
+            progress: called with a Progress from this thread, at most every 0.1 s.
 
         Raises:
             KeyTypeError, KeyValueError: a bad key.
         """
-        target, num_keys = self._target, 0
-        target._check_open()
+        opened, num_keys = self._opened, 0
+        opened_now(self._target)  # raises if it is closed
         self._num_new = None
-        for hashes in hashes_of(keys, target._header, nulls):
-            self._hashes.add(hashes if self._takes_all else absent(target, hashes))
+        reporter = Reporter(progress, "look up", "keys")
+        for hashes in hashes_of(keys, opened.header, nulls):
+            self._hashes.add(hashes if self._takes_all else split(opened, hashes)[0])
             num_keys += len(hashes) // HASH.size
-            if progress is not None:
-                progress(num_keys)
+            reporter.tell(num_keys)
+        reporter.tell(num_keys, num_keys)
         return num_keys
 
     def __len__(self) -> int:
         """Return how many distinct new keys there are."""
         if self._num_new is None:
             hashes = self._hashes.sorted()
-            new = absent(self._target, hashes) if self._takes_all else hashes
+            new = split(self._opened, hashes)[0] if self._takes_all else hashes
             self._num_new = len(new) // HASH.size
         return self._num_new
 
@@ -81,18 +84,13 @@ class NewKeys:
         """Keys that add() adds: the new ones; of a counting filter all distinct ones."""
         return len(self._hashes)
 
-    @property
-    def fit(self) -> bool:
-        """Whether add() would take them: they are within the capacity, or overfill is allowed.
+    def fits(self) -> bool:
+        """Return whether add() would take them: there is room for them, or overfill is allowed.
 
         Cost: where a counting filter seems to be full, a pass over the payload: its count drifts
         when keys leave, and the counters tell.
         """
-        target = self._target
-        if isinstance(target, CountingCore):
-            return target._has_room_for(len(self))
-        overfill = bool(target._header.overfill)
-        return overfill or target.keys_added + len(self) <= target.capacity
+        return has_room_for(self._target, len(self))
 
     def forecast(self) -> float:
         """Return the fpr to expect once they are added. Cost: as BloomFilter.forecast()."""
@@ -105,26 +103,21 @@ class NewKeys:
             CapacityError: they do not fit; none was added.
             ReadOnlyError: the filter is open read-only. OSError: as BloomFilter.update().
         """
-        self._target._check_writable()
-        if not self.fit:
+        writable_now(self._target)
+        if not self.fits():
             known = self._target.keys_added
-            where = f"{self._target._where()}: {known} keys and {len(self)} new ones"
+            where = f"{self._opened.where}: {known} keys and {len(self)} new ones"
             raise CapacityError(where, self._target.capacity)
-        added = self._target._add_hashes(self._hashes.sorted())
+        added = add_hashes(self._target, self._hashes.sorted())
         self._hashes, self._num_new = DistinctHashes(), 0
         return added
 
 
-def absent(target: BloomFilter | CountingBloomFilter, hashes: bytearray) -> bytes:
-    """Return those of *hashes* that are definitely not in, in the same order."""
-    return split(target, hashes)[0]
-
-
-def split(target: BloomFilter | CountingBloomFilter, hashes: bytearray) -> tuple[bytes, bytes]:
+def split(opened: Opened, hashes: bytes | bytearray) -> tuple[bytes, bytes]:
     """Return those of *hashes* that are definitely not in, and those that may be."""
     import numpy as np
 
     maybe = np.empty(len(hashes) // HASH.size, np.uint8)
-    answer_hashes(target, target._storage, memoryview(hashes), maybe.data)
+    answer_hashes(opened, memoryview(hashes), maybe.data)
     rows = np.frombuffer(hashes, f"V{HASH.size}")
     return rows[maybe == 0].tobytes(), rows[maybe == 1].tobytes()

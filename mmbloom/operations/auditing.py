@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmbloom.engine import RowsBatch
 from mmbloom.errors import ParameterError, ParameterTypeError, SourceError
+from mmbloom.filters.access import opened_now
 from mmbloom.filters.lookup import answer_hashes
 from mmbloom.format.fields import HASH, KEY_FORMS
 from mmbloom.keys.pieces import PIECE_KEYS, Piece
 from mmbloom.operations.distinct import DistinctHashes, hashes_of
 from mmbloom.sizing.bloom import check_capacity
+from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmbloom.filters.handle import FilterHandle
+    from mmbloom.filters.filter import Filter
+    from mmbloom.filters.opened import Opened
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.progress import Progress
 
 _RANDOM_KEY_BYTES = 16  # a random key is a member with chance n / 2^128
 _LOOKED_UP_AT_ONCE = 1 << 20
@@ -113,12 +117,12 @@ class RandomKeys:
 
 
 def audit(
-    audited: FilterHandle,
+    audited: Filter,
     negatives: object,
     *,
     confidence: float = 0.95,
     nulls: Nulls = "raise",
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> AuditReport:
     """Look up keys that are no members, and say what the false-positive rate is.
 
@@ -130,7 +134,7 @@ def audit(
         negatives: keys that were never added, as for contains_many(), or RandomKeys.
         confidence: of the interval, 0 < confidence < 1.
         nulls: as for contains_many(); skipped ones are no keys.
-        progress: called as ``progress(num_keys)`` while they are read.
+        progress: called with a Progress from this thread, at most every 0.1 s.
 
     Raises:
         SourceError: there are no keys.
@@ -138,19 +142,19 @@ def audit(
 
     Cost: as a batch of look-ups, and 32 bytes of memory a key.
     """
-    audited._check_open()
-    audited = audited._steady()  # all answers are those of one file
+    opened = opened_now(audited)  # all answers are those of one file
     sigmas = _sigmas_of(confidence)
     gathered, num_keys = DistinctHashes(), 0
-    for hashes in hashes_of(negatives, audited._header, nulls):
+    reporter = Reporter(progress, "read", "keys")
+    for hashes in hashes_of(negatives, opened.header, nulls):
         gathered.add(hashes)
         num_keys += len(hashes) // HASH.size
-        if progress is not None:
-            progress(num_keys)
+        reporter.tell(num_keys)
+    reporter.tell(num_keys, num_keys)
     looked_up = len(gathered)
     if not looked_up:
         raise SourceError("no keys to audit with: give keys that are no members, or RandomKeys")
-    maybes = _count_maybes(audited, memoryview(gathered.sorted()))
+    maybes = _count_maybes(opened, memoryview(gathered.sorted()))
     low, high = wilson_interval(maybes, looked_up, sigmas)
     return AuditReport(
         looked_up=looked_up,
@@ -160,8 +164,8 @@ def audit(
         low=low,
         high=high,
         confidence=confidence,
-        target=audited.fpr,
-        expected=audited.expected_fpr(),
+        target=opened.header.fpr,
+        expected=opened.fpr(),
     )
 
 
@@ -193,13 +197,13 @@ def _sigmas_of(confidence: float) -> float:
     return NormalDist().inv_cdf(upper)
 
 
-def _count_maybes(audited: FilterHandle, hashes: memoryview) -> int:
+def _count_maybes(opened: Opened, hashes: memoryview) -> int:
     """Return how many of the hashes may be in."""
     answers = bytearray(min(_LOOKED_UP_AT_ONCE, len(hashes) // HASH.size))
     maybes = 0
     for start in range(0, len(hashes), HASH.size * _LOOKED_UP_AT_ONCE):
         some = hashes[start : start + HASH.size * _LOOKED_UP_AT_ONCE]
         count = len(some) // HASH.size
-        answer_hashes(audited, audited._storage, some, memoryview(answers)[:count])
+        answer_hashes(opened, some, memoryview(answers)[:count])
         maybes += answers.count(1, 0, count)
     return maybes

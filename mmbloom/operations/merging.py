@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
+from functools import reduce
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.engine import probes, unite_counters
+from mmbloom.engine import probes
 from mmbloom.errors import (
     CapacityError,
     IncompatibleError,
@@ -20,32 +21,29 @@ from mmbloom.errors import (
     ParameterTypeError,
     WrongKindError,
 )
-from mmbloom.filters import combining, measure
-from mmbloom.filters.adding import AddingHandle
-from mmbloom.filters.bloom import BloomFilter
-from mmbloom.filters.counting import CountingBloomFilter
-from mmbloom.filters.measure import BLOCK_BYTES, BlockCounts, PayloadCounts
-from mmbloom.filters.opening import open_any
-from mmbloom.filters.parameters import content_uuid, creation_ns, fresh
+from mmbloom.filters.access import opened_now
+from mmbloom.filters.changeable import ChangeableFilter, bounded_count, check_compatible
+from mmbloom.filters.opening import CHANGEABLE, open_any
 from mmbloom.filters.sealing import Measured, write_changeable, write_sealed
 from mmbloom.format.checksums import check_chunks, check_table
-from mmbloom.format.fields import CHUNK_BYTES, FINGERPRINT_KNOWN, KEYS_EXACT, MAX_CANARIES
+from mmbloom.format.fields import CHUNK_BYTES, KEY_SET_KNOWN, KEYS_EXACT, MAX_CANARIES
 from mmbloom.format.status import Status
-from mmbloom.sizing import estimates
+from mmbloom.kinds.kind import BLOCK_BYTES, Counts
+from mmbloom.kinds.spec import content_uuid, creation_ns, fresh
 from mmbloom.storage.closing import Closing
 from mmbloom.storage.locks import WriterLock
 from mmbloom.storage.mapped import MappedFile
 from mmbloom.storage.paths import path_text
+from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mmbloom.filters.handle import FilterHandle
+    from mmbloom.filters.filter import Filter
     from mmbloom.format.header import Header
     from mmbloom.storage.paths import FilePath
+    from mmbloom.storage.progress import Progress
     from mmbloom.storage.publish import IfExists
-
-    Progress = Callable[[int, int], object]
 
 _MOST_CANDIDATES = 8 * MAX_CANARIES  # canaries of the files that are looked up in the union
 
@@ -76,13 +74,13 @@ class UnionCount(NamedTuple):
 
 
 def merge(
-    paths: Sequence[FilePath],
     path: FilePath,
+    sources: Sequence[FilePath],
     *,
     overfill: bool = False,
     if_exists: IfExists = "raise",
-    progress: Progress | None = None,
-) -> BloomFilter | CountingBloomFilter:
+    progress: Callable[[Progress], object] | None = None,
+) -> ChangeableFilter:
     """Write the union of filter files to a new file, and open it read-only.
 
     It is exactly the filter to which the keys of all were added, one after the other. Its count of
@@ -92,12 +90,12 @@ def merge(
     twice.
 
     Args:
-        paths: one file or more of kind bloom, or of kind counting, with equal parameters. Files
-            that somebody writes are read as they are now.
-        path: where the union will be; it may be one of *paths*, with if_exists="replace".
+        path: where the union will be; it may be one of *sources*, with if_exists="replace".
+        sources: one file or more of kind bloom, or of kind counting, with equal parameters. A file
+            that a writer has open is read as it is now.
         overfill: write a union that is past the capacity too; its fpr is higher than asked for.
         if_exists: "raise", or "replace" the file that is there; its readers keep the old one.
-        progress: called as ``progress(done_bytes, total_bytes)``.
+        progress: called with a Progress from this thread, at most every 0.1 s.
 
     Raises:
         IncompatibleError: the first field in which two files differ.
@@ -111,28 +109,30 @@ def merge(
     Cost: one pass over each file, 40 MiB of memory at any size. The same files give the same bytes
     where SOURCE_DATE_EPOCH gives the date.
     """
-    with _no_writer_of_replaced(paths, path, if_exists), _Union(paths) as union:
-        header = fresh(union.first._header)._replace(created_unix_ns=creation_ns())
+    with _no_writer_of_replaced(path, sources, if_exists), _Union(sources) as union:
+        header = fresh(union.first.header)._replace(created_unix_ns=creation_ns())
 
         def finish(measured: Measured) -> tuple[Header, Status]:
-            status = union.status(measured.set_bits)
+            status = union.status(measured.counts.places)
             if status.keys_added > header.capacity and not overfill:
-                text = f"the union of {len(paths)} files, with about {status.keys_added} keys"
+                text = f"the union of {len(sources)} files, with about {status.keys_added} keys"
                 raise CapacityError(f"{os.fsdecode(path_text(path))}: {text}", header.capacity)
             content = measured.checksum_root.to_bytes(8, "little")
             return header._replace(uuid=content_uuid(header, content)), status
 
-        write = write_changeable if union.is_counting else write_sealed
-        write(path, header, union.blocks(), finish, if_exists=if_exists, progress=progress)
-        kind = CountingBloomFilter if union.is_counting else BloomFilter
-    return kind.open(path)
+        write = write_changeable if union.kind.can_remove else write_sealed
+        tell = Reporter(progress, "write", "bytes").tell
+        write(path, header, union.blocks(), finish, if_exists=if_exists, progress=tell)
+    return CHANGEABLE[union.kind.name].open(path)
 
 
-def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) -> UnionCount:
+def union_count(
+    sources: Sequence[FilePath], *, progress: Callable[[Progress], object] | None = None
+) -> UnionCount:
     """Estimate how many keys filter files have in all, and repeat; write nothing.
 
     Args:
-        paths: as for merge().
+        sources: as for merge().
         progress: as for merge().
 
     Raises:
@@ -142,26 +142,28 @@ def union_count(paths: Sequence[FilePath], *, progress: Progress | None = None) 
     0.5 % at 2000 keys, less with more; where few of many keys are repeated, *repeated* is the small
     difference of large numbers, and worth nothing below a thousandth of them.
     """
-    with _Union(paths) as union:
-        counts = PayloadCounts(union.first.geometry)
-        total = union.first.geometry.payload_bytes
-        for number, block in enumerate(union.blocks()):
-            counts.add(measure.count_block(union.first.geometry, block))
-            if progress is not None:
-                progress(min(BLOCK_BYTES * (number + 1), total), total)
-        status, each = union.status(counts.set_bits), union.keys_each()
+    with _Union(sources) as union:
+        header, kind = union.first.header, union.kind
+        reporter = Reporter(progress, "read", "bytes")
+        done, each_block = 0, list[Counts]()
+        for block in union.blocks():
+            each_block.append(kind.count(header, block))
+            done += len(block)
+            reporter.tell(done, header.payload_bytes)
+        counts = reduce(Counts.plus, each_block)
+        status, each = union.status(counts.places), union.keys_each()
     keys = status.keys_added
-    repeated = sum(each) - keys
-    return UnionCount(keys, status.keys_exact, each, repeated, union.first.capacity, counts.fpr())
+    fpr = kind.fpr(header, counts)
+    return UnionCount(keys, status.keys_exact, each, sum(each) - keys, header.capacity, fpr)
 
 
 @contextmanager
 def _no_writer_of_replaced(
-    paths: Sequence[FilePath], path: FilePath, if_exists: IfExists
+    path: FilePath, sources: Sequence[FilePath], if_exists: IfExists
 ) -> Iterator[None]:
-    """Let no writer open *path* during the block, if it is one of *paths* and can be changed."""
+    """Let no writer open *path* during the block, if it is one of *sources* and can be changed."""
     target = path_text(path)
-    if if_exists != "replace" or not _is_changeable_source(target, paths):
+    if if_exists != "replace" or not _is_changeable_source(target, sources):
         yield
         return
     # The lock file, not a lock on the file itself: that one is taken when the file is replaced.
@@ -173,11 +175,11 @@ def _no_writer_of_replaced(
         lock.release()
 
 
-def _is_changeable_source(target: str, paths: Sequence[FilePath]) -> bool:
-    if isinstance(paths, (str, bytes, os.PathLike)) or os.path.islink(target):
+def _is_changeable_source(target: str, sources: Sequence[FilePath]) -> bool:
+    if isinstance(sources, (str, bytes, os.PathLike)) or os.path.islink(target):
         return False  # a link is replaced, not what it leads to
     with suppress(OSError, MmbloomError):  # whoever opens them next says what is wrong
-        if any(os.path.samefile(target, path_text(source)) for source in paths):
+        if any(os.path.samefile(target, path_text(source)) for source in sources):
             with MappedFile.open(target) as found:
                 return not found.status.is_sealed
     return False
@@ -186,58 +188,60 @@ def _is_changeable_source(target: str, paths: Sequence[FilePath]) -> bool:
 class _Source:
     """One file of a union, read from front to end."""
 
-    def __init__(self, opened: FilterHandle) -> None:
-        storage = opened._storage
-        assert isinstance(storage, MappedFile)  # noqa: S101 - what open() gives
-        if not isinstance(opened, AddingHandle):
-            raise WrongKindError(storage.path, "bloom or counting", opened.kind)
-        self.opened, self._storage = opened, storage
+    def __init__(self, opened: Filter) -> None:
+        self.opened = opened_now(opened)
+        if not isinstance(opened, ChangeableFilter):
+            raise WrongKindError(self.opened.where, " or ".join(CHANGEABLE), opened.kind)
+        self.filter = opened
         self._table = b""
-        self._counts = PayloadCounts(opened.geometry)
+        self._places: list[tuple[int, ...]] = []
         if opened.sealed:
-            self._table = bytes(storage.checksums)
-            check_table(self._table, storage.header, opened._status, storage.path)
+            self._table = bytes(self.opened.storage.checksums)
+            header, where = self.opened.header, self.opened.where
+            check_table(self._table, header, self.opened.status, where)
 
     def read(self, start: int, out: memoryview) -> None:
         """Copy the payload from byte *start* on, and compare it with its checksums."""
-        self._storage.copy_payload(start, out)
+        opened = self.opened
+        opened.storage.copy_payload(start, out)
         if self._table:
-            path, first = self._storage.path, start // CHUNK_BYTES
-            check_chunks(out, self._table, self._storage.header, path, first=first)
-        self._counts.add(BlockCounts(measure.set_bits(self.opened.geometry, out), (), 0.0))
+            first = start // CHUNK_BYTES
+            check_chunks(out, self._table, opened.header, opened.where, first=first)
+        self._places.append(opened.kind.places(opened.header, out))
 
     def estimate(self) -> float:
-        """Estimate the keys from the bits that were read."""
-        return estimates.estimate_keys(self.opened.geometry, self._counts.set_bits)
+        """Estimate the keys from what was read."""
+        places = tuple(map(sum, zip(*self._places, strict=True)))
+        return self.opened.kind.estimate_keys(self.opened.header, places)
 
     def keys(self) -> int:
-        """Return how many keys it has; of a file that is written, not less than its bits say."""
-        opened, is_written = self.opened, self.opened._status.writer_open
-        if opened.sealed or (opened.kind == "counting" and not is_written):
-            return opened.keys_added
-        least = measure.least_of(opened.geometry, self.estimate())
-        # Where keys leave, what was counted when somebody began to write says nothing of now.
-        return least if opened.kind == "counting" else max(opened.keys_added, least)
+        """Return how many keys it has; for a file that a writer has open, at least that many."""
+        kind, status = self.opened.kind, self.opened.status
+        if status.is_sealed or (kind.can_remove and not status.writer_open):
+            return status.keys_added
+        least = kind.fewest_keys(self.opened.header, self.estimate())
+        # Where keys can be removed, what was counted when the writer began says nothing of now.
+        return least if kind.can_remove else max(status.keys_added, least)
 
 
 class _Union(Closing):
-    """Open files with equal parameters, and the bits of all of them."""
+    """Open files with equal parameters, and the keys of all of them."""
 
-    def __init__(self, paths: Sequence[FilePath]) -> None:
-        if isinstance(paths, (str, bytes, os.PathLike)):
-            raise ParameterTypeError("paths", "a list of paths", paths)
-        if not paths:
-            raise ParameterError("paths", "at least one file", paths)
+    def __init__(self, sources: Sequence[FilePath]) -> None:
+        if isinstance(sources, (str, bytes, os.PathLike)):
+            raise ParameterTypeError("sources", "a list of paths", sources)
+        if not sources:
+            raise ParameterError("sources", "at least one file", sources)
         self._sources: list[_Source] = []
         try:
-            for path in paths:
+            for path in sources:
                 self._open(path)
         except BaseException:
             self.close()
             raise
         self.first = self._sources[0].opened
-        self.is_counting = self.first.kind == "counting"
-        self._canaries = _Canaries(self.first._header, self._candidates())
+        self.kind = self.first.kind
+        self._canaries = _Canaries(self.first.header, self._candidates())
 
     def _open(self, path: FilePath) -> None:
         found = open_any(path, advice="normal")
@@ -247,40 +251,35 @@ class _Union(Closing):
             found.close()
             raise
         self._sources.append(source)
-        first, opened = self._sources[0].opened, source.opened
+        first, its = self._sources[0].filter, source.filter
         try:
-            combining.check_compatible(first, opened)
+            check_compatible(first, its)
         except IncompatibleError as exc:
-            left, right = f"{exc.left} in {first.path}", f"{exc.right} in {opened.path}"
+            left, right = f"{exc.left} in {first.path}", f"{exc.right} in {its.path}"
             raise IncompatibleError(exc.field, left, right) from None
 
     def blocks(self) -> Iterator[memoryview]:
         """Yield the blocks of the united payload; each is valid until the next."""
-        import numpy as np
-
-        total = self.first.geometry.payload_bytes
-        united, part = (np.empty(min(BLOCK_BYTES, total), np.uint8) for _ in range(2))
+        total = self.first.header.payload_bytes
+        united, part = (memoryview(bytearray(min(BLOCK_BYTES, total))) for _ in range(2))
         for start in range(0, total, BLOCK_BYTES):
             size = min(BLOCK_BYTES, total - start)
-            self._sources[0].read(start, united.data[:size])
+            self._sources[0].read(start, united[:size])
             for source in self._sources[1:]:
-                source.read(start, part.data[:size])
-                if self.is_counting:
-                    unite_counters(united[:size].data, part[:size].data)
-                else:
-                    np.bitwise_or(united[:size], part[:size], out=united[:size])
-            self._canaries.look(start, united.data[:size])
-            yield united.data[:size]
+                source.read(start, part[:size])
+                self.kind.unite(united[:size], part[:size])
+            self._canaries.look(start, united[:size])
+            yield united[:size]
 
     def keys_each(self) -> tuple[int, ...]:
         """Return the keys of each file. Requires: all blocks were read."""
         return tuple(source.keys() for source in self._sources)
 
-    def status(self, set_bits: tuple[int, ...]) -> Status:
-        """Return counts and canaries of the union, which has *set_bits*. Requires: as above."""
-        stored = [source.opened._status for source in self._sources]
+    def status(self, places: tuple[int, ...]) -> Status:
+        """Return counts and canaries of the union, which has *places* set. Requires: as above."""
+        stored = [source.opened.status for source in self._sources]
         canaries = self._canaries.found()
-        known = KEYS_EXACT | FINGERPRINT_KNOWN
+        known = KEYS_EXACT | KEY_SET_KNOWN
         lists = {(status.key_set, status.keys_added) for status in stored}
         if len(lists) == 1 and all(status.flags & known == known for status in stored):
             same = stored[0]
@@ -291,27 +290,27 @@ class _Union(Closing):
                 canaries=canaries,
             )
         # What the others add to the file with the most keys is estimated, not what that one has.
-        estimate = estimates.estimate_keys(self.first.geometry, set_bits)
+        estimate = self.kind.estimate_keys(self.first.header, places)
         each = self.keys_each()
         largest = each.index(max(each))
         keys = each[largest] + estimate - self._sources[largest].estimate()
-        count = combining.bounded_count(self.first, each, keys, estimate)
+        count = bounded_count(self.first, each, keys, estimate)
         return Status(keys_added=count, canaries=canaries)
 
     def _candidates(self) -> list[tuple[int, int]]:
         """Return canaries of the files: the first of each, then the second of each ...
 
-        None of counting filters: the union may lose keys, and a file that may stores none.
+        None where keys can be removed: a file that is not sealed then stores no canaries.
         """
-        if self.is_counting:
+        if self.kind.can_remove:
             return []
-        each = [source.opened._status.canaries for source in self._sources]
+        each = [source.opened.status.canaries for source in self._sources]
         turns = chain.from_iterable(zip_longest(*each))
         return list(dict.fromkeys(canary for canary in turns if canary))[:_MOST_CANDIDATES]
 
     def close(self) -> None:
         for source in self._sources:
-            source.opened.close()
+            source.filter.close()
 
 
 class _Canaries:

@@ -6,24 +6,21 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mmbloom.engine import popcount
 from mmbloom.errors import FormatError, ParameterError
-from mmbloom.filters.measure import set_counters
-from mmbloom.filters.opening import open_any
+from mmbloom.filters.opened import Opened
 from mmbloom.filters.sealing import next_generation
 from mmbloom.format.checksums import check_chunks, check_table
 from mmbloom.format.fields import (
     CHUNK_BYTES,
-    HEADER_BYTES,
-    KIND_COUNTING,
     SLOT_BYTES,
     SLOT_OFFSETS,
-    STATUS,
 )
 from mmbloom.format.header import Header
 from mmbloom.format.status import pack_status
 from mmbloom.storage.mapped import is_filter, stamp_at
 from mmbloom.storage.paths import path_text
+from mmbloom.storage.pread import PreadFile
+from mmbloom.storage.progress import Reporter
 from mmbloom.storage.publish import NewFile
 
 if TYPE_CHECKING:
@@ -31,16 +28,18 @@ if TYPE_CHECKING:
 
     from mmbloom.format.status import Status
     from mmbloom.storage.paths import FilePath
-    from mmbloom.storage.unmapped import UnmappedFile
+    from mmbloom.storage.progress import Progress
 
-    Progress = Callable[[int, int], object]
+    Tell = Callable[[int, int], object]
 
 _CHUNKS_AT_ONCE = 8  # written in pieces of 8 MiB: see write_sealed
 _NOT_SEALED = "seal() it first, or save() a copy of it"
 _FOREIGN = "Nothing is ever published over another kind of file: check the path, or remove the file"
 
 
-def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) -> int:
+def publish(
+    path: FilePath, new: FilePath, *, progress: Callable[[Progress], object] | None = None
+) -> int:
     """Make a finished filter file visible under *path*, in one step, in place of what is there.
 
     The file is copied, each byte compared with its checksum on the way, and only the copy gets the
@@ -48,9 +47,9 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
     keep it until they reload. A symbolic link at *path* is replaced itself.
 
     Args:
-        new: a sealed file.
         path: where the new generation will be; its folder must exist.
-        progress: called as ``progress(done_bytes, total_bytes)``.
+        new: a sealed file.
+        progress: called with a Progress from this thread, at most every 0.1 s.
 
     Returns:
         The generation that the copy has in its header: one more than that of the file it replaces,
@@ -72,7 +71,7 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
         if _leads_to(target, finished):
             raise ParameterError("new", "another file than the one at path", os.fsdecode(new))
         with NewFile(target, finished.header.file_bytes, "replace") as copy:
-            write_copy(finished, copy, progress)
+            write_copy(finished, copy, Reporter(progress, "copy", "bytes").tell)
             numbers: list[int] = []
 
             def number() -> None:
@@ -84,39 +83,37 @@ def publish(new: FilePath, path: FilePath, *, progress: Progress | None = None) 
 
 
 @contextmanager
-def open_finished(path: FilePath) -> Iterator[UnmappedFile]:
+def open_finished(path: FilePath) -> Iterator[Opened]:
     """Open a sealed file to be copied; its header and its known keys are checked."""
-    with open_any(path, mode="pread") as found:
-        if not found.sealed:
+    with PreadFile.open(path) as found:
+        opened = Opened.checked(found)
+        if not opened.status.is_sealed:
             raise ParameterError("new", "a sealed filter file", os.fsdecode(path), _NOT_SEALED)
-        yield found._unmapped()  # type: ignore[attr-defined]  # mode "pread"
+        yield opened
 
 
-def write_copy(finished: UnmappedFile, copy: NewFile, progress: Progress | None = None) -> None:
+def write_copy(finished: Opened, copy: NewFile, tell: Tell) -> None:
     """Write all of a sealed file but the header page, comparing each byte with its checksum."""
-    header, status, path = finished.header, finished.status, finished.path
-    table = bytes(finished.checksums)
-    check_table(table, header, status, path)
-    bits_set, count_set = 0, set_counters if header.kind == KIND_COUNTING else popcount
+    header, where = finished.header, finished.where
+    table = bytes(finished.storage.checksums)
+    check_table(table, header, finished.status, where)
+    num_places = 0
     for start, piece in _pieces(finished):
-        check_chunks(piece, table, header, path, first=start // CHUNK_BYTES)
-        bits_set += count_set(memoryview(piece))
+        check_chunks(piece, table, header, where, first=start // CHUNK_BYTES)
+        num_places += finished.kind.num_places(piece)
         copy.write(header.payload_offset + start, piece)
-        if progress is not None:
-            progress(start + len(piece), header.payload_bytes)
-    if bits_set != status.bits_set:
-        offset = SLOT_OFFSETS[0] + STATUS.offsets["bits_set"]
-        raise FormatError(path, "bits_set", offset, f"{bits_set}, as counted", status.bits_set)
+        tell(start + len(piece), header.payload_bytes)
+    finished.check_places(num_places)
     copy.write(header.checksums_offset, table)
 
 
-def write_generation(finished: UnmappedFile, copy: NewFile, generation: int) -> None:
+def write_generation(finished: Opened, copy: NewFile, generation: int) -> None:
     """Write the header page: that of *finished* with another generation in both status slots."""
     status: Status = finished.status._replace(generation=generation)
-    page = bytearray(finished.read(0, HEADER_BYTES))
+    page = bytearray(finished.storage.read_page())
     for offset in SLOT_OFFSETS:
         page[offset : offset + SLOT_BYTES] = pack_status(status)
-    Header.unpack(bytes(page), finished.path, finished.header.file_bytes)  # as it was when opened
+    Header.unpack(bytes(page), finished.where, finished.header.file_bytes)  # as it was when opened
     copy.write(0, page)
 
 
@@ -133,17 +130,19 @@ def refuse_foreign(path: str, *, follow_links: bool = True) -> None:
         raise FormatError(path, "magic", 0, "a filter file, or none", "another file", _FOREIGN)
 
 
-def _leads_to(path: str, finished: UnmappedFile) -> bool:
+def _leads_to(path: str, finished: Opened) -> bool:
+    stamp = finished.storage.stamp
     try:
-        return stamp_at(path)[:2] == finished.stamp[:2]
+        return stamp is not None and stamp_at(path)[:2] == stamp[:2]
     except FileNotFoundError:
         return False
 
 
-def _pieces(finished: UnmappedFile) -> Iterator[tuple[int, bytes]]:
+def _pieces(finished: Opened) -> Iterator[tuple[int, memoryview]]:
     """Yield the payload in pieces of whole chunks, with the offset of each in it."""
-    header = finished.header
+    total = finished.header.payload_bytes
     step = _CHUNKS_AT_ONCE * CHUNK_BYTES
-    for start in range(0, header.payload_bytes, step):
-        num_bytes = min(step, header.payload_bytes - start)
-        yield start, finished.read(header.payload_offset + start, num_bytes)
+    for start in range(0, total, step):
+        piece = memoryview(bytearray(min(step, total - start)))
+        finished.storage.copy_payload(start, piece)
+        yield start, piece

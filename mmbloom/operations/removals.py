@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mmbloom.errors import AbsentKeyError, ParameterError
+from mmbloom.filters.access import opened_now, remove_hashes, writable_now
 from mmbloom.format.fields import HASH
-from mmbloom.operations.additions import absent, split
+from mmbloom.operations.additions import split
 from mmbloom.operations.distinct import DistinctHashes, hashes_of
+from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmbloom.filters.counting import CountingBloomFilter
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.progress import Progress
 
 
-class Removed(NamedTuple):
+class RemovalReport(NamedTuple):
     """What became of keys that were to leave.
 
     Attributes:
@@ -33,7 +36,7 @@ class Removed(NamedTuple):
     never_added: int
 
 
-class LeavingKeys:
+class Removals:
     """Keys that are to leave a counting filter, taken from any number of batches, each once.
 
     Guarantee: nothing is removed before remove(), and nothing at all if a batch had a bad key, or,
@@ -48,7 +51,7 @@ class LeavingKeys:
 
     def __init__(self, target: CountingBloomFilter) -> None:
         """Begin with none; *target* may be open read-only, to see what would happen."""
-        self._target = target._steady()
+        self._target, self._opened = target, opened_now(target)
         self._hashes = DistinctHashes()
 
     def take(
@@ -56,25 +59,26 @@ class LeavingKeys:
         keys: object,
         *,
         nulls: Nulls = "raise",
-        progress: Callable[[int], object] | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> int:
         """Keep the keys of a batch; return how many it has, with repetitions.
 
         Args:
             keys: as for CountingBloomFilter.update().
             nulls: as for CountingBloomFilter.update().
-            progress: called as ``progress(num_keys)`` as they are read.
+            progress: called with a Progress from this thread, at most every 0.1 s.
 
         Raises:
             KeyTypeError, KeyValueError: a bad key.
         """
-        target, num_keys = self._target, 0
-        target._check_open()
-        for hashes in hashes_of(keys, target._header, nulls):
+        num_keys = 0
+        opened_now(self._target)  # raises if it is closed
+        reporter = Reporter(progress, "read", "keys")
+        for hashes in hashes_of(keys, self._opened.header, nulls):
             self._hashes.add(hashes)
             num_keys += len(hashes) // HASH.size
-            if progress is not None:
-                progress(num_keys)
+            reporter.tell(num_keys)
+        reporter.tell(num_keys, num_keys)
         return num_keys
 
     def __len__(self) -> int:
@@ -83,9 +87,9 @@ class LeavingKeys:
 
     def num_absent(self) -> int:
         """Return how many of them are definitely not in. Cost: a look-up of each."""
-        return len(absent(self._target, self._hashes.sorted())) // HASH.size
+        return len(split(self._opened, self._hashes.sorted())[0]) // HASH.size
 
-    def remove(self, *, if_absent: Literal["raise", "skip"] = "raise") -> Removed:
+    def remove(self, *, if_absent: Literal["raise", "skip"] = "raise") -> RemovalReport:
         """Remove each of them once.
 
         Args:
@@ -98,24 +102,23 @@ class LeavingKeys:
         """
         if if_absent not in ("raise", "skip"):
             raise ParameterError("if_absent", "'raise' or 'skip'", if_absent)
-        target = self._target
-        target._check_writable()
-        missing, there = split(target, self._hashes.sorted())
+        writable_now(self._target)
+        missing, there = split(self._opened, self._hashes.sorted())
         if missing and if_absent == "raise":
-            where = f"{target._where()}: {len(missing) // HASH.size} of {len(self)} keys"
+            where = f"{self._opened.where}: {len(missing) // HASH.size} of {len(self)} keys"
             raise AbsentKeyError(where, 0)
         self._hashes = DistinctHashes()
         never_added = self._remove_all(memoryview(there))
         removed = len(there) // HASH.size - never_added
-        gone = len(absent(target, bytearray(there))) // HASH.size - never_added
-        return Removed(removed, gone, never_added)
+        gone = len(split(self._opened, there)[0]) // HASH.size - never_added
+        return RemovalReport(removed, gone, never_added)
 
     def _remove_all(self, hashes: memoryview) -> int:
         """Remove all that are in when it is their turn; return how many are not."""
         num_absent = 0
         while len(hashes):
             try:
-                self._target._remove_hashes(hashes)
+                remove_hashes(self._target, hashes)
                 break
             except AbsentKeyError as exc:
                 num_absent += 1

@@ -1,1 +1,1 @@
-"""Formulas: from a number of keys and a rate to bits, probes and slots, and back."""
+"""Formulas: from a number of keys and a false-positive rate to bits, probes, slots, and back."""

@@ -1,13 +1,13 @@
-"""Sizing: from (capacity, fpr) to a geometry, and from a geometry to the fpr it will have.
+"""Sizing of Bloom filters: from (capacity, fpr) to a geometry, and from a geometry to its fpr.
 
-Lives here: the layouts and their limits, the parameter checks, the search for the fewest bits.
-Not here: the formula itself (``model.py``), what a filled payload says of itself
-(``estimates.py``), the probes (the engine).
+This module has the parameter checks and the search for the fewest bits. The formula itself is in
+``model.py``, the estimates for a filled payload are in ``estimates.py``, and the probes are in the
+engine.
 
-A key of `line` has all its probes on one of num_bits / 512 lines. A key of `page` has half of them
-on one of the lower 32 lines of a page, half on one of the upper 32. `classic` is one line as long
-as the payload. `narrow` is `line` with 128 bits, and `counters` is `narrow` with a counter of 4
-bits for each: a filter that keys can be removed from, sized as the bits that it stands for.
+How the layouts enter the model: in `line`, all probes of a key are on one of num_bits / 512 lines.
+In `page`, half of them are on one of the lower 32 lines of a page, and half on one of the upper 32.
+`classic` is a single line as long as the payload. `narrow` is like `line` with lines of 128 bits.
+`counters` is `narrow` with a counter of 4 bits in place of each bit, so it is sized like `narrow`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,75 @@ from functools import partial
 from typing import NamedTuple, SupportsIndex
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
-from mmbloom.format.fields import COUNTER_BITS, LAYOUT_RULES, MAX_CAPACITY, MAX_NUM_BITS
+from mmbloom.format.fields import COUNTER_BITS, LINE_BITS, MAX_CAPACITY, MAX_NUM_BITS
+from mmbloom.format.kinds import LAYOUT_RULES
 from mmbloom.sizing.search import least_passing
 
-LAYOUTS = ("classic", "line", "page")  # those that plan() chooses from
+LAYOUTS = ("classic", "line", "page")  # the layouts that plan() accepts
 MODELLED = (*LAYOUTS, "narrow", "counters")
 LAYOUT_IDS = {name: LAYOUT_RULES[name].number for name in LAYOUTS}
 
-LINES_PER_HALF = 32  # a page key has one line of the lower 32 lines of its page, one of the upper
-MIN_FPR = 1e-12  # ten thousand times 1 / 2^53: below it, sums of floats would need more care
+MIN_FPR = 1e-12  # 10 000 times 2^-53: sums of floats would not be exact enough for less
 
-# auto: from this fpr on, `line` costs at most 4 % more bits than `page`, and touches one line less.
+# auto: at this fpr and above, `line` needs at most 4 % more bits than `page`, and reads one cache
+# line instead of two.
 LINE_FROM_FPR = 0.005
-# auto: `line` never takes fewer bytes in more pages than 29 (the most is at fpr 0.00499).
+# auto: `line` never needs fewer bytes than `page` above 29 pages (that maximum is at fpr 0.00499).
 MAX_PAGES_OF_A_LINE_FILTER = 32
 
-SEARCH_ZEROS = 14  # MIN_FPR has 12: while searching, no chance below that needs to be exact
+SEARCH_ZEROS = 14  # MIN_FPR has 12 zeros: the search needs no digits of smaller probabilities
 
 
-class Geometry(NamedTuple):
-    """The shape of a filter: all that the probes need to know besides the hash."""
+class LayoutModel(NamedTuple):
+    """How a layout enters the formulas.
+
+    Attributes:
+        line_bits: bits of the line that probes fall on; 0 for the whole payload.
+        num_halves: 2 if half of the probes fall on each of two lines, otherwise 1.
+        choices: lines of a block that a line is chosen from.
+        step_bits: the step of sizes.
+        bends: corrections of the first guess of probes and bits, for the search.
+        place_bits: bits of the payload for each bit of the model: more if it holds counters.
+    """
+
+    line_bits: int
+    num_halves: int
+    choices: int
+    step_bits: int
+    bends: tuple[float, float]
+    place_bits: int = 1
+
+    def split(self, num_probes: int) -> tuple[int, int]:
+        """Return how many probes fall on each of the two lines; (all, 0) for a single line."""
+        upper = num_probes // 2 if self.num_halves > 1 else 0
+        return num_probes - upper, upper
+
+    def split_by_word(self, num_probes: int) -> tuple[int, ...]:
+        """Return how many probes each 32-bit word of the hash gives; () if all bits are used."""
+        if not self.line_bits:
+            return ()
+        if self.num_halves > 1:
+            return self.split(num_probes)
+        return min(num_probes, PROBES_PER_WORD), max(num_probes - PROBES_PER_WORD, 0)
+
+
+LINES_PER_HALF = 32  # `page`: a key has one line of the lower 32 and one of the upper 32
+PROBES_PER_WORD = 8  # `line` and `narrow`: the first 8 probes come from one word of the hash
+_NARROW_BITS = LAYOUT_RULES["narrow"].num_bits_step
+MODELS = {
+    "classic": LayoutModel(0, 1, 1, LINE_BITS, (0.0, 0.0)),
+    "line": LayoutModel(LINE_BITS, 1, 1, LINE_BITS, (0.0093, 0.00083)),
+    "page": LayoutModel(
+        LINE_BITS, 2, LINES_PER_HALF, 2 * LINES_PER_HALF * LINE_BITS, (0.0045, 0.00021)
+    ),
+    "narrow": LayoutModel(_NARROW_BITS, 1, 1, _NARROW_BITS, (0.0093, 0.00083), COUNTER_BITS),
+}
+# The layouts of counters: the layout of bits that each is sized like, and the bits of a counter.
+_FLAT = {"counters": ("narrow", COUNTER_BITS)}
+
+
+class BloomGeometry(NamedTuple):
+    """The dimensions of a Bloom filter. With the hash, they determine the probes of a key."""
 
     layout: str
     num_bits: int
@@ -46,12 +94,12 @@ class Geometry(NamedTuple):
 
     @property
     def block_bytes(self) -> int:
-        """Bytes that hold all probes of a key; 0 for classic, as in the header."""
+        """Size of the block that holds all probes of a key; 0 for classic, as in the header."""
         return LAYOUT_RULES[self.layout].block_bytes
 
     @property
     def block_bits(self) -> int:
-        """Bits that a key's probes fall into; for classic the whole payload is one block."""
+        """Bits of a block; for classic the whole payload is one block."""
         return self.block_bytes * 8 or self.num_bits
 
     @property
@@ -60,19 +108,23 @@ class Geometry(NamedTuple):
         return self.num_bits // self.block_bits
 
     @property
-    def flat(self) -> Geometry:
-        """The bits that keys set: of counters one bit each, else the geometry itself."""
-        if self.layout != "counters":
-            return self
-        return Geometry("narrow", self.num_bits // COUNTER_BITS, self.num_probes)
+    def flat(self) -> BloomGeometry:
+        """The equivalent filter of bits: one bit per counter, otherwise the geometry itself."""
+        layout, place_bits = _FLAT.get(self.layout, (self.layout, 1))
+        return BloomGeometry(layout, self.num_bits // place_bits, self.num_probes)
+
+    @property
+    def model(self) -> LayoutModel:
+        """How the layout enters the formulas; for a flat geometry."""
+        return MODELS[self.layout]
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes in the file, whole 64-byte lines; the bits from num_bits on stay zero."""
+        """Bytes in the file, padded to whole 64-byte lines; the padding is zero."""
         return -(-self.num_bits // LINE_BITS) * (LINE_BITS // 8)
 
-    def validate(self) -> Geometry:
-        """Return the geometry itself, or raise ParameterError for a field no filter can have."""
+    def validate(self) -> BloomGeometry:
+        """Return the geometry itself; raise ParameterError if a field is out of range."""
         if self.layout not in MODELLED:
             raise ParameterError("layout", f"one of {', '.join(MODELLED)}", self.layout)
         rule = LAYOUT_RULES[self.layout]
@@ -87,9 +139,9 @@ class Geometry(NamedTuple):
 
 
 def check_capacity(capacity: SupportsIndex, name: str = "capacity", least: int = 1) -> int:
-    """Return *capacity* as an int in least..2**48; any integer type will do, bool and float not.
+    """Return *capacity* as an int from *least* to 2**48. Any integer type except bool is accepted.
 
-    *name* is that of the parameter, for the error.
+    *name* is the name of the parameter, for error messages.
     """
     try:
         number = operator.index(capacity)
@@ -103,14 +155,14 @@ def check_capacity(capacity: SupportsIndex, name: str = "capacity", least: int =
 
 
 def check_fpr(fpr: object) -> float:
-    """Return *fpr* as a float in [1e-12, 1); any type of real numbers will do, bool and str not."""
+    """Return *fpr* as a float in [1e-12, 1). Any type of real numbers except bool is accepted."""
     from numbers import Real
 
     if isinstance(fpr, bool) or not isinstance(fpr, Real):
         raise ParameterTypeError("fpr", "a real number", fpr)
     try:
         number = float(fpr)
-    except OverflowError:  # an int or a fraction beyond any float
+    except OverflowError:  # an int or a fraction too large for a float
         number = math.inf
     if MIN_FPR <= number < 1:
         return number
@@ -132,31 +184,33 @@ def check_layout(layout: object) -> str:
 
 
 def model_fpr(layout: str, num_bits: int, num_probes: int, num_keys: int) -> float:
-    """Return the fpr of a filter with *num_keys* distinct keys, if probes are ideal.
+    """Return the fpr of a filter with *num_keys* distinct keys, for ideal (independent) probes.
 
-    Exact to a float's precision for every geometry; 0.0 for an empty filter, and for less than
-    1e-300. What real probes add: twin_fpr. Cost: 0.1 to 1 ms, `page` with 32 probes up to 4 ms.
+    The result is exact to the precision of a float for every geometry. It is 0.0 for an empty
+    filter, and if the fpr is below about 1e-300. twin_fpr() estimates what real probes add.
+
+    Formula and source: ``model.py``. Cost: 0.1 to 1 ms; `page` with 32 probes up to 4 ms.
     """
-    geometry = Geometry(layout, num_bits, num_probes).validate().flat
+    geometry = BloomGeometry(layout, num_bits, num_probes).validate().flat
     if num_keys < 1:
         return 0.0
-    for zeros in (SEARCH_ZEROS, 50, 150, 310):  # most questions end at the first
+    for zeros in (SEARCH_ZEROS, 50, 150, 310):  # the first precision is nearly always enough
         chance = _model(geometry, num_keys, zeros)
         if chance >= 10.0**-zeros:
             return min(1.0, chance)
     return 0.0
 
 
-def _model(geometry: Geometry, num_keys: int, leading_zeros: int) -> float:
-    """Return the fpr of the model: rough, perhaps negative, if smaller than 10^-leading_zeros."""
+def _model(geometry: BloomGeometry, num_keys: int, leading_zeros: int) -> float:
+    """Return the fpr of the model. Below 10^-leading_zeros it is inexact and may be negative."""
     from mmbloom.sizing import model  # `decimal` is needed to size a filter, not to open one
 
-    layout, _, k = geometry
+    layout = geometry.model
     return float(
         model.chance(
-            line_bits=LINE_BITS if layout == "page" else geometry.block_bits,
-            probes=(k - k // 2, k // 2) if layout == "page" else (k, 0),
-            choices=LINES_PER_HALF if layout == "page" else 1,
+            line_bits=layout.line_bits or geometry.num_bits,
+            probes=layout.split(geometry.num_probes),
+            choices=layout.choices,
             num_blocks=geometry.num_blocks,
             num_keys=num_keys,
             leading_zeros=leading_zeros,
@@ -164,53 +218,60 @@ def _model(geometry: Geometry, num_keys: int, leading_zeros: int) -> float:
     )
 
 
-def twin_fpr(geometry: Geometry, num_keys: int) -> float:
-    """Estimate what real probes add to model_fpr: absent keys that follow the probes of a member.
+def twin_fpr(geometry: BloomGeometry, num_keys: int) -> float:
+    """Estimate what real probes add to model_fpr(): absent keys that share the probes of a member.
 
-    Probes are derived, not drawn. In all but `classic` a word of 32 bits gives up to 16 probes
-    (`line` and `narrow`: 8 and the rest; `page`: one word for each of its two lines), so an absent
-    key has the word of a member of its line with chance load / 2^32; the other word has to pass by
-    itself. `classic` draws on all 128 bits: nothing to add.
+    Probes are derived from the hash and are not independent. In every layout except `classic`, a
+    word of 32 bits determines up to 16 probes: in `line` and `narrow` one word gives the first 8
+    and the other one the rest, in `page` each word gives the probes of one of the two lines. An
+    absent key has the same word as some member of its line with probability load / 2^32, where load
+    is the mean number of keys on a line. It is then a false positive if the probes of its other
+    word hit by chance, with probability fill^probes. The result is the sum over both words:
 
-    Validity: as found by trying all 2^32 words. It matters for p < 1e-8 in `line`, and is below 3 %
-    of p for p >= 1e-9 and 100 000 keys or more.
+        load / 2^32 * (fill_1^probes_1 + fill_2^probes_2)
+
+    `classic` uses all 128 bits of the hash, so the result is 0.
+
+    Validity: agrees with a trial of all 2^32 words. The result matters for p < 1e-8 in `line`; it
+    is below 3 % of p for p >= 1e-9 and at least 100 000 keys.
     """
     geometry = geometry.flat
-    if geometry.layout == "classic":
-        return 0.0
-    k = geometry.num_probes
-    is_line = geometry.layout != "page"
-    load = num_keys / (geometry.num_blocks * (1 if is_line else LINES_PER_HALF))
-    line_bits = geometry.block_bits if is_line else LINE_BITS
-    words = (min(k, 8), max(k - 8, 0)) if is_line else (k - k // 2, k // 2)
+    k, layout = geometry.num_probes, geometry.model
+    load = num_keys / (geometry.num_blocks * layout.choices)
     passes = 0.0
-    for probes in words:
-        fill = -math.expm1(-(k if is_line else probes) * load / line_bits)
+    for probes in layout.split_by_word(k):
+        on_line = k if layout.num_halves == 1 else probes
+        fill = -math.expm1(-on_line * load / layout.line_bits)
         passes += fill**probes
     return min(1.0, passes * load / 2**32)
 
 
-def planned_fpr(geometry: Geometry, num_keys: int) -> float:
-    """Return the fpr to expect of real probes. plan() keeps this, not the model, at its target."""
+def planned_fpr(geometry: BloomGeometry, num_keys: int) -> float:
+    """Return the expected fpr with real probes: the sum of model_fpr() and twin_fpr().
+
+    plan() compares this sum, not the model alone, with its target.
+    """
     return min(1.0, model_fpr(*geometry, num_keys) + twin_fpr(geometry, num_keys))
 
 
-def plan(capacity: int, fpr: float, layout: str = "auto") -> Geometry:
-    """Return the geometry of fewest bits that has planned_fpr <= *fpr* at *capacity* keys.
+def plan(capacity: int, fpr: float, layout: str = "auto") -> BloomGeometry:
+    """Return the geometry with the fewest bits whose planned_fpr() is <= *fpr* at *capacity* keys.
 
-    Among equals, that of fewest probes. num_bits never falls when the capacity or 1 / fpr rises,
-    within a layout; "auto" steps down by up to 4 % where fpr passes below 0.005.
+    Among geometries of equal size it has the fewest probes. Within a layout, num_bits never
+    decreases when capacity or 1 / fpr increases. With "auto" it drops by up to 4 % where fpr falls
+    below 0.005, because the layout changes there.
 
     Args:
         capacity: distinct keys, 1 to 2**48.
         fpr: target, 1e-12 <= fpr < 1.
-        layout: "auto" is `line` for fpr >= 0.005, and for any fpr if `line` takes no more bytes
-            than `page`: so in small filters, where pages are coarse. Else it is `page`.
+        layout: "auto" is `line` for fpr >= 0.005, and also if `line` needs no more bytes than
+            `page`, as in small filters, where whole pages waste space. Otherwise it is `page`.
 
     Raises:
-        ParameterError, ParameterTypeError: naming the parameter. More than 2**53 bits are refused.
+        ParameterError, ParameterTypeError: naming the parameter; also if it would take more than
+            2**53 bits.
 
-    Cost: 1 to 15 ms; `page` up to 50.
+    Cost: 1 to 15 ms; `page` up to 50 ms.
     """
     capacity, fpr, layout = check_capacity(capacity), check_fpr(fpr), check_layout(layout)
     if layout != "auto":
@@ -224,26 +285,30 @@ def plan(capacity: int, fpr: float, layout: str = "auto") -> Geometry:
     return line if line.payload_bytes <= page.payload_bytes else page
 
 
-def plan_counters(capacity: int, fpr: float) -> Geometry:
-    """Return the geometry of fewest counters that has planned_fpr <= *fpr* at *capacity* keys.
+def plan_counters(capacity: int, fpr: float) -> BloomGeometry:
+    """Return the geometry with the fewest counters that keeps *fpr* at *capacity* keys.
 
-    Args, errors, cost: as plan(). Below 1e-6 a line of 128 counters is a poor fit: it takes 300
-    bits a key and more.
+    Arguments, errors and cost are those of plan(). Lines of 128 counters are inefficient for an fpr
+    below 1e-6: they need 300 bits per key or more.
     """
     flat = _fewest_bits("narrow", check_capacity(capacity), check_fpr(fpr))
-    return Geometry("counters", COUNTER_BITS * flat.num_bits, flat.num_probes)
+    return BloomGeometry("counters", COUNTER_BITS * flat.num_bits, flat.num_probes)
 
 
-def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
-    """Walk k to the least fpr at one step below the size that passed last; if it passes, shrink."""
-    step_bits = _step_bits(layout)
+def _fewest_bits(layout: str, capacity: int, fpr: float) -> BloomGeometry:
+    """Search for the fewest steps, and for them the fewest probes, that keep *fpr*.
+
+    Start from a guess. Then repeat, one step below the smallest size that passed: move the number
+    of probes towards the lowest fpr; if the fpr passes there, search for a smaller size.
+    """
+    step_bits, place_bits = MODELS[layout].step_bits, MODELS[layout].place_bits
     known: dict[tuple[int, int], float] = {}
 
     def excess(num_probes: int, num_steps: int) -> float:
         at = (num_probes, num_steps)
         if at not in known:
-            geometry = Geometry(layout, num_steps * step_bits, num_probes)
-            # Far below the least fpr the model may be rough, even negative: it passes all the same.
+            geometry = BloomGeometry(layout, num_steps * step_bits, num_probes)
+            # Far below MIN_FPR the model is inexact and may be negative: the size passes anyway.
             ideal = max(0.0, _model(geometry, capacity, SEARCH_ZEROS))
             known[at] = math.log(max(ideal + twin_fpr(geometry, capacity), 1e-300) / fpr)
         return known[at]
@@ -262,39 +327,27 @@ def _fewest_bits(layout: str, capacity: int, fpr: float) -> Geometry:
             break
     while best > 1 and excess(best - 1, size) <= 0:
         best -= 1
-    place_bits = COUNTER_BITS if layout == "narrow" else 1
     if place_bits * size * step_bits > MAX_NUM_BITS:
-        expected = f"few enough keys for 2**53 bits (1 PiB) in layout {layout} at fpr {fpr:g}"
-        takes = f"it takes {place_bits * size * step_bits:.3g}"
+        expected = f"at most 2**53 bits (1 PiB) in layout {layout} at fpr {fpr:g}"
+        takes = f"it takes {place_bits * size * step_bits:.3g} bits"
         raise ParameterError("capacity", expected, capacity, takes)
-    return Geometry(layout, size * step_bits, best)
-
-
-def _step_bits(layout: str) -> int:
-    """Return the step of sizes: a block; for classic a line, for its payload is padded to lines."""
-    return LINE_BITS if layout == "classic" else LAYOUT_RULES[layout].num_bits_step
+    return BloomGeometry(layout, size * step_bits, best)
 
 
 def _first_guess(layout: str, capacity: int, fpr: float) -> tuple[int, int]:
     """Return (num_probes, steps) near the optimum.
 
-    The textbook's k = log2(1/p) and m = -k n / ln(1 - p^(1/k)), bent by terms in log2(1/p)^2 that
-    were fitted to what plan() finds for 1e9 keys. A bad guess costs time, not bits.
+    The textbook formulas (Bloom 1970; Broder & Mitzenmacher 2004) for p = fpr, n = capacity:
+    k = log2(1/p) probes and m = -k n / ln(1 - p^(1/k)) bits. Each is corrected by a term in
+    log2(1/p)^2, fitted to the results of plan() for 1e9 keys. A bad guess costs time, not bits.
     """
     halvings = -math.log2(fpr)
     classic_k = max(1, round(halvings))
-    k_bend, bits_bend = {
-        "classic": (0.0, 0.0),
-        "line": (0.0093, 0.00083),
-        "page": (0.0045, 0.00021),
-        "narrow": (0.0093, 0.00083),
-    }[layout]
-    k = halvings - k_bend * halvings**2
-    k = (
-        max(1, round(k)) if layout != "page" else max(2, 2 * round(k / 2))
-    )  # an odd k strains one half more
+    k_bend, bits_bend = MODELS[layout].bends
+    num_halves = MODELS[layout].num_halves  # an odd number would load one half more than the other
+    k = num_halves * max(1, round((halvings - k_bend * halvings**2) / num_halves))
     bits_per_key = (
         -classic_k / math.log1p(-(fpr ** (1 / classic_k))) * (1 + bits_bend * halvings**2)
     )
-    steps = math.ceil(capacity * bits_per_key / _step_bits(layout))
+    steps = math.ceil(capacity * bits_per_key / MODELS[layout].step_bits)
     return min(k, LAYOUT_RULES[layout].max_probes), max(1, steps)

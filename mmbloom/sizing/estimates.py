@@ -1,8 +1,7 @@
-"""Estimates from a filled payload: how many keys it holds, and the fpr it has now.
+"""Estimates from a filled payload: how many keys it holds, and its current fpr.
 
-Lives here: the formulas, on counts of set bits. Not here: counting them (the engine), the fpr to
-expect of a capacity (``sizing.py``). A union is a payload like any other: the same calls estimate
-its keys and its fpr.
+The formulas take counts of set bits, which the engine provides. The expected fpr for a capacity is
+in ``bloom.py``. A union is a payload like any other, so the same formulas apply to it.
 """
 
 from __future__ import annotations
@@ -12,36 +11,37 @@ import operator
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import ParameterError
-from mmbloom.format.fields import BLOCK_BITS as LINE_BITS
-from mmbloom.sizing.bloom import LINES_PER_HALF
+from mmbloom.format.fields import LINE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmbloom.sizing.bloom import Geometry
+    from mmbloom.sizing.bloom import BloomGeometry
 
 
-def estimate_keys(geometry: Geometry, set_bits: Sequence[int]) -> float:
+def estimate_keys(geometry: BloomGeometry, set_bits: Sequence[int]) -> float:
     """Estimate how many distinct keys set these bits.
 
-    A key falls on one of N lines of B bits and throws k, so it spares a given bit with chance
-    1 - q/N, q = 1 - (1 - 1/B)^k, and n keys leave the share (1 - q/N)^n of the bits zero. The
-    estimate is the n whose expected number of zero bits is the number found. The halves of a
-    `page` have a k each; their zero bits are taken together. The usual formula, -m/k ln(share),
-    takes the throws of a key as independent: it is low by about (k - 1) / 2B, 0.6 % at k = 7.
+    Legend: N lines of B bits, k probes per key, n keys. A key selects one of the N lines and k bits
+    of it. It leaves a given bit unset with probability 1 - q/N, where q = 1 - (1 - 1/B)^k. So n
+    keys leave the share (1 - q/N)^n of all bits zero. The estimate is the n for which the expected
+    number of zero bits equals the actual number. For `page`, each half has its own k, and the zero
+    bits of both halves are added. The usual formula, -m/k ln(share), treats the probes of a key as
+    independent: its result is too low by about (k - 1) / 2B, which is 0.6 % at k = 7.
 
-    Validity: unbiased to 0.1 % from 2000 keys on, scatter 0.5 % at 2000 keys and falling with the
-    square root (tests/sizing/test_estimates.py). With no zero bit left it is a floor: the estimate
-    for half a zero bit. Past capacity it holds until then. Not for an intersection: bits in common
-    are not keys in common.
+    Validity: from 2000 keys on, unbiased to 0.1 %. The standard deviation is 0.5 % at 2000 keys and
+    falls with the square root of the number of keys (tests/sizing/test_estimates.py). The formula
+    also holds past the capacity, while there are zero bits. Without zero bits the result is a lower
+    bound: the estimate for half a zero bit. Do not use it for an intersection: common bits do not
+    mean common keys.
 
     Args:
-        geometry: of the payload.
-        set_bits: (all,), or for `page` (in lower halves, in upper halves); for `counters` those
-            that are not zero.
+        geometry: the geometry of the payload.
+        set_bits: (all,), or for `page` (in lower halves, in upper halves); for `counters` the
+            number of counters that are not zero.
 
     Returns:
-        0.0 for an empty payload, else at least 1.0.
+        0.0 for an empty payload, otherwise at least 1.0.
     """
     if not any(set_bits):
         return 0.0
@@ -49,11 +49,10 @@ def estimate_keys(geometry: Geometry, set_bits: Sequence[int]) -> float:
         return 1.0  # every key sets the only bit
     geometry = geometry.flat
     k = geometry.num_probes
-    line_bits, num_lines, probes = geometry.block_bits, geometry.num_blocks, [k]
-    if geometry.layout == "page":
-        line_bits, num_lines, probes = LINE_BITS, num_lines * LINES_PER_HALF, [k - k // 2, k // 2]
-    if not probes[-1]:  # one probe: the upper halves stay empty and say nothing
-        probes, set_bits = probes[:1], set_bits[:1]
+    line_bits = geometry.model.line_bits or geometry.num_bits
+    num_lines = geometry.num_blocks * geometry.model.choices
+    probes = [i for i in geometry.model.split(k) if i]  # a single one: upper halves are empty
+    set_bits = set_bits[: len(probes)]
     bits_each = line_bits * num_lines
     zero_bits = max(bits_each * len(probes) - sum(set_bits), 0.5)
     q = [-math.expm1(i * math.log1p(-1 / line_bits)) for i in probes]
@@ -61,11 +60,11 @@ def estimate_keys(geometry: Geometry, set_bits: Sequence[int]) -> float:
 
 
 def _solve(rates: Sequence[float], total: float) -> float:
-    """Return the n with sum(exp(rate * n)) = total, all rates being negative.
+    """Return the n with sum(exp(rate * n)) = total. All rates are negative.
 
-    Newton on the logarithm of the sum, which is convex, so n closes in from below, and straight for
-    one rate: then the first round is exact. Rates of two halves differ by a factor of 2 at most;
-    8 rounds then leave nothing to a float.
+    Newton's method on the logarithm of the sum. The logarithm is convex, so n approaches the
+    solution from below. For a single rate it is linear, so the first round is exact. Two rates
+    differ by a factor of at most 2, for which 8 rounds reach the precision of a float.
     """
     n = 0.0
     for _ in range(8):
@@ -76,9 +75,10 @@ def _solve(rates: Sequence[float], total: float) -> float:
 
 
 def power_table(num_probes: int, line_bits: int = LINE_BITS) -> list[float]:
-    """Return (x/line_bits)^num_probes for x = 0..line_bits: the chance that a line's probes hit.
+    """Return (x / line_bits)^num_probes for x = 0..line_bits.
 
-    By repeated multiplication, so that engines and machines agree in every bit of the sums.
+    This is the probability that all probes of a random key hit on a line with x set bits. It is
+    computed by repeated multiplication, so that all engines and machines get identical sums.
     """
     table = []
     for set_bits in range(line_bits + 1):
@@ -89,25 +89,27 @@ def power_table(num_probes: int, line_bits: int = LINE_BITS) -> list[float]:
     return table
 
 
-def fpr_from_line_histogram(geometry: Geometry, histogram: Sequence[int]) -> float:
-    """Return the fpr of this payload: exact for ideal probes and a key drawn at random.
+def fpr_from_line_histogram(geometry: BloomGeometry, histogram: Sequence[int]) -> float:
+    """Return the fpr of this payload, exact for ideal probes and a random absent key.
 
-    An absent key meets every line alike, so the fpr of `line` is the mean over lines of fill^k,
-    up to 72 % above (mean fill)^k, which is right for `classic` alone.
+    Such a key selects every line with the same probability, so the fpr of `line` is the mean of
+    fill^k over all lines. That is up to 72 % more than (mean fill)^k, which is correct only for
+    `classic`.
 
     Args:
-        geometry: of the payload; any but `page`.
-        histogram: int[513], how many 64-byte lines have x bits set, x = 0..512; for `narrow` and
-            `counters` int[129], how many lines of 128 places have x of them set.
+        geometry: the geometry of the payload, in any layout except `page`.
+        histogram: int[513], the number of 64-byte lines with x bits set, x = 0..512; for `narrow`
+            int[129], the number of lines of 128 bits with x bits set, and for `counters` the number
+            of lines of 128 counters with x counters that are not zero.
 
     Raises:
-        ParameterError: `page`, whose fpr depends on which lines share a page.
+        ParameterError: the layout is `page`; its fpr depends on which lines share a page.
     """
-    if geometry.layout == "page":
-        hint = "for page, average over pages the product of its halves' mean powers"
-        raise ParameterError("layout", "any but page", geometry.layout, hint)
     geometry = geometry.flat
-    if geometry.layout == "classic":
+    if geometry.model.num_halves > 1:
+        hint = "for page, take the mean over all pages of the product of the halves' mean powers"
+        raise ParameterError("layout", "any layout except page", geometry.layout, hint)
+    if not geometry.model.line_bits:
         set_bits = sum(x * num_lines for x, num_lines in enumerate(histogram))
         return math.pow(set_bits / geometry.num_bits, geometry.num_probes)
     hits = power_table(geometry.num_probes, geometry.block_bits)

@@ -1,23 +1,24 @@
-"""The exact chance that a key never added is answered "maybe", for ideal probes.
+"""The exact probability of "maybe" for a key that was never added, for ideal probes.
 
-Lives here: the formula and its arithmetic, in plain numbers. ``sizing.py`` has the layouts.
+This module has the formula and its arithmetic; ``bloom.py`` applies it to the layouts.
 
-A *line* of B bits takes t throws; a query tests k bits of it. With S(k,j) the Stirling numbers of
-the second kind and B_(j) = B(B-1)...(B-j+1), the k tests meet j distinct bits with chance
-S(k,j) B_(j) / B^k, and j given bits are all set with chance sum_l (-1)^l C(j,l) (1 - l/B)^t.
-Summed over j this is sum_l c_l (1 - l/B)^t with exact c_l. A key throws its k bits if it falls on
-the line; keys are independent, so (1 - l/B)^t becomes the n-th power of the mean of one key:
+A *line* of B bits receives t random bit settings (*throws*); a query tests k random bits of it. Let
+S(k,j) be the Stirling numbers of the second kind and B_(j) = B(B-1)...(B-j+1). The k tests select j
+distinct bits with probability S(k,j) B_(j) / B^k, and j given bits are all set with probability
+sum_l (-1)^l C(j,l) (1 - l/B)^t. The sum over j is sum_l c_l (1 - l/B)^t with exact c_l. A key makes
+its k throws if it selects the line. Keys are independent, so (1 - l/B)^t becomes the n-th power of
+the mean for one key:
 
     one of N lines  sum_l c_l (1 - q_l / N)^n  where q_l = 1 - (1 - l/B)^k
 
     two lines of    sum_l sum_j c_l c'_j (1 - (1 - (1 - s q_l)(1 - s q'_j)) / N)^n
-    one of N blocks     k tests go to one line and k' to the other; a key that falls on the block
-                        meets the one with chance s, and independently the other
+    one of N blocks     k tests go to one line and k' to the other; a key that selects the block
+                        selects each of these lines independently with probability s
 
-No Poisson limit and no expansion: it holds from 1 key on, and counts that the load of a block
-fluctuates as a whole. Sources: Bose et al., IPL 2008 (the exact rate of one line); Putze, Sanders,
-Singler, WEA 2007 (blocks). tests/sizing/test_sizing_bloom.py compares it with a count of
-all outcomes and with simulation.
+The formula uses no Poisson limit and no expansion. It holds from 1 key on, and takes into account
+that the load of a block varies as a whole. Sources: Bose et al., IPL 2008 (the exact rate of one
+line); Putze, Sanders, Singler, WEA 2007 (blocks). tests/sizing/test_sizing_bloom.py compares it
+with a count of all outcomes and with simulation.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def chance(  # noqa: PLR0913 - the letters of the formula
     num_keys: int,
     leading_zeros: int,
 ) -> Decimal:
-    """Evaluate the second sum. The first is its case of k' = 0, s = 1.
+    """Evaluate the second sum. The first sum is its special case k' = 0, s = 1.
 
     Args:
         line_bits: B.
@@ -48,20 +49,21 @@ def chance(  # noqa: PLR0913 - the letters of the formula
         choices: 1 / s.
         num_blocks: N.
         num_keys: n >= 1.
-        leading_zeros: the result is good to 17 digits while it has at most so many zeros after
-            the point; a smaller one is good to 17 digits below that place, and may be negative.
+        leading_zeros: the result has 17 exact digits if it has at most this many zeros after the
+            decimal point. A smaller result has an absolute error of 10^-(leading_zeros + 17), and
+            may be negative.
 
-    Cost: (k + 1)(k' + 1) powers of 3 to 20 us, half of them if k = k'.
+    Cost: (k + 1)(k' + 1) powers of 3 to 20 us each, half of them if k = k'.
     """
-    # The c_l sum to 2^k in size, and an n-th power multiplies the error of its base by k n; a bit
-    # takes 1/3 digit.
+    # The absolute values of the c_l sum to 2^k, and an n-th power multiplies the relative error of
+    # its base by k n. A bit is 1/3 of a decimal digit.
     bits_lost = sum(probes) + sum(probes).bit_length() + num_keys.bit_length()
     digits = 22 + leading_zeros + bits_lost // 3
     with localcontext(_exact(digits)):
         share = 1 / Decimal(choices)
         first = _terms(line_bits, probes[0], share, digits)
         second = _terms(line_bits, probes[1], share, digits)
-        mirrored = first is second  # then (i, j) and (j, i) are equal: one stands for both
+        mirrored = first is second  # terms (i, j) and (j, i) are equal: compute one, count it twice
         total = Decimal(0)
         for i, (weight, kept) in enumerate(first):
             for j, (other_weight, other_kept) in enumerate(second[: i + 1] if mirrored else second):
@@ -80,22 +82,22 @@ def later_chances(  # noqa: PLR0913 - the letters of the formula
     fills: Iterable[int],
     leading_zeros: int,
 ) -> list[Decimal]:
-    """Evaluate the first sum for a line that has bits set already.
+    """Evaluate the first sum for a line that already has bits set, after n more keys.
 
-    If x of its B bits are set, any of them, l given bits are clear with chance
-    u_l(x) = (B-x)_(l) / B_(l). They still are after the throws of more keys, which are independent,
-    with chance u_l(x) (1 - q_l / N)^n. So the sum becomes sum_l c_l u_l(x) (1 - q_l / N)^n; without
-    more keys it is (x/B)^k, for an empty line that of chance().
+    If x random bits of its B bits are set, l given bits are clear with probability
+    u_l(x) = (B-x)_(l) / B_(l). More keys are independent of these bits, so the l bits are still
+    clear after n more keys with probability u_l(x) (1 - q_l / N)^n. The sum becomes
+    sum_l c_l u_l(x) (1 - q_l / N)^n. For n = 0 this is (x/B)^k; for x = 0 it is chance().
 
     Args:
         line_bits: B.
         num_probes: k.
-        num_lines: N, of which a key falls on one.
-        num_keys: n > 0; a fraction interpolates.
+        num_lines: N; a key selects one of them.
+        num_keys: n > 0; a fractional n interpolates.
         fills: every x to evaluate.
-        leading_zeros: as for chance().
+        leading_zeros: as in chance().
 
-    Cost: 1 us for each x and l.
+    Cost: 1 us for each pair of x and l.
     """
     bits_lost = num_probes + num_probes.bit_length() + int(num_keys).bit_length()
     digits = 22 + leading_zeros + bits_lost // 3
@@ -114,11 +116,11 @@ def later_chances(  # noqa: PLR0913 - the letters of the formula
 
 
 def _exact(digits: int) -> Context:
-    # Spelled out: a caller may have changed the defaults of `decimal`.
+    # All settings are given, because a caller may have changed the defaults of `decimal`.
     return Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
 
 
-@lru_cache(maxsize=256)  # line and page always ask for 512 bits; classic for a new size each time
+@lru_cache(maxsize=256)  # line and page always use 512 bits, classic a new size each time
 def _terms(
     line_bits: int, num_probes: int, share: Decimal, digits: int
 ) -> tuple[tuple[Decimal, Decimal], ...]:
@@ -126,8 +128,8 @@ def _terms(
     weights = [Decimal(0)] * (num_probes + 1)
     falling = Decimal(line_bits) ** -num_probes  # B_(j) / B^k, for j = 0, 1, ...
     for j, stirling in enumerate(_stirling_row(num_probes)):
-        met = stirling * falling  # chance that the tests meet j distinct bits
-        if met and met.adjusted() >= -digits:  # on a large line nearly all keys meet k
+        met = stirling * falling  # the probability that the tests select j distinct bits
+        if met and met.adjusted() >= -digits:  # on a large line nearly always j = k
             for l, ways in enumerate(_signed_binomials(j)):  # noqa: E741 - the l of the formula
                 weights[l] += met * ways
         falling *= line_bits - j
@@ -139,7 +141,7 @@ def _terms(
 
 @cache
 def _stirling_row(k: int) -> tuple[int, ...]:
-    """S(k, 0..k): the ways to split k probes into j groups."""
+    """Return S(k, j) for j = 0..k: the number of ways to split k probes into j groups."""
     if k == 0:
         return (1,)
     above = (*_stirling_row(k - 1), 0)
@@ -148,5 +150,5 @@ def _stirling_row(k: int) -> tuple[int, ...]:
 
 @cache
 def _signed_binomials(j: int) -> tuple[Decimal, ...]:
-    """(-1)^l C(j, l) for l = 0..j."""
+    """Return (-1)^l C(j, l) for l = 0..j."""
     return tuple(Decimal((-1) ** l * math.comb(j, l)) for l in range(j + 1))  # noqa: E741 - as above

@@ -1,1 +1,1 @@
-"""Lists of keys: text, tables and folders of ranges, compressed or not, read block by block."""
+"""Lists of keys: text, tables and folders of range files, compressed or not."""

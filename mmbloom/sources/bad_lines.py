@@ -1,4 +1,4 @@
-"""What to do about a bad line of a list, and which ones there were."""
+"""Bad lines of a list: what to do about them, and which there were."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _KEPT_MESSAGES = 5  # enough to see what is wrong with a list
 
 
 class BadLines:
-    """The lines of a list that should be keys and are none.
+    """Lines of a list that are not valid keys.
 
     Policy: "raise" stops at the first, "skip" leaves bad lines out and keeps the first messages,
-        "count" leaves them out and counts them.
+        "count" leaves them out and only counts.
     Sharing: one thread at a time.
 
     Attributes:
         policy: as above.
-        num_bad: how many there were.
-        first: the messages of the first 5, "FILE, line N: reason"; none under "count".
+        num_bad: number of bad lines so far.
+        first: messages of the first 5, "FILE, line N: reason"; empty under "count".
     """
 
     def __init__(self, policy: OnError = "raise") -> None:
@@ -37,30 +37,30 @@ class BadLines:
         self._locators: list[Locate] = []
 
     def add(self, error: Exception) -> None:
-        """Count a bad line. Under the policy "raise" its error is raised."""
+        """Count a bad line. Under "raise", raise its error."""
         self.add_many([error], 1)
 
     def add_many(self, errors: Sequence[Exception], count: int) -> None:
-        """Count *count* bad lines, of which *errors* are the first. Under "raise" one is raised."""
+        """Count bad lines; *errors* are those of the first. Under "raise", raise the first."""
         if not count:
             return
         if self.policy == "raise":
             raise self.located(errors[0])
         self.num_bad += count
         if self.policy == "skip":
-            room = _KEPT_MESSAGES - len(self.first)
-            self.first += [str(self.located(error)) for error in errors[:room]]
+            more = _KEPT_MESSAGES - len(self.first)
+            self.first += [str(self.located(error)) for error in errors[:more]]
 
     def located(self, error: Exception) -> Exception:
-        """Return an error that names the very file, where the engine knew of a joint text only."""
+        """Return an error that names the file, if the engine saw only the text of joined files."""
         for locate in self._locators:
             error = locate(error)
         return error
 
     def locate_with(self, locate: Locate) -> None:
-        """Use *locate* to name files; it returns the errors that it does not know as they are."""
+        """Use *locate* to name files. It returns errors that it does not know unchanged."""
         self._locators.append(locate)
 
     def restore(self, num_bad: int, first: Sequence[str]) -> None:
-        """Go on from the tally of a build that was interrupted."""
+        """Continue from the counts of a build that was interrupted."""
         self.num_bad, self.first = num_bad, list(first)

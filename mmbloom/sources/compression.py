@@ -1,9 +1,9 @@
-"""Compressed lists: recognised by their first bytes, unpacked frame by frame.
+"""Compressed lists: recognised by their first bytes, decompressed frame by frame.
 
-The readers of the standard library take a second frame with a damaged start for the end of the
-file. Here only the end of the file behind a complete frame is an end. However far a frame grows
-(one of zstd 30 000-fold), a decompressor hands over TEXT_BYTES at a time. Opens nothing: ``lists``
-does.
+The readers of the standard library take a second frame with a damaged start as the end of the file.
+Here the data ends only at the end of the file, after a complete frame. A decompressor returns at
+most TEXT_BYTES at a time, however large a frame becomes (with zstd up to 30 000 times). ``files``
+opens the lists.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     Read = Callable[[int], bytes]
 
 # Large enough that the calls cost nothing, small enough for the cache of a core.
-PACKED_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
-# zstd --ultra --long=31 needs a window of 2 GiB. It is allocated for such a frame only.
+READ_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
+# zstd --ultra --long=31 needs a window of 2 GiB. It is allocated only for such a frame.
 _LARGEST_WINDOW_LOG = 31
 
 _BZIP2_LEVELS = b"123456789"
-_BZIP2_BLOCK, _BZIP2_END = b"1AY&SY", b"\x17rE8P\x90"  # text may well start with "BZh9"
+_BZIP2_BLOCK, _BZIP2_END = b"1AY&SY", b"\x17rE8P\x90"  # text may begin with "BZh9"
 _ZSTD_SKIPPABLE = [
     bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16)
-]  # parallel zstd begins so
+]  # output of parallel zstd begins with one
 
 MAGICS = {
     b"\x1f\x8b": "gzip",
@@ -50,18 +50,18 @@ class Frame(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """Whether all text of what was given has been handed over."""
+        """Whether all text of the input so far has been returned."""
 
     @property
     def unused_data(self) -> bytes:
-        """What was given beyond the end of the frame."""
+        """Input after the end of the frame."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return the next text, up to *max_length* bytes; what is left of *data* is kept."""
+        """Return the next text, up to *max_length* bytes, and keep the rest of *data*."""
 
 
 class Format(NamedTuple):
-    """What begins a frame, what its damage raises, and what may lie between frames."""
+    """How a frame begins, what its damage raises, and what padding may be between frames."""
 
     start: Callable[[], Frame]
     damage: tuple[type[Exception], ...]
@@ -69,12 +69,12 @@ class Format(NamedTuple):
 
 
 def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
-    """Yield the text of all frames, in pieces that are not empty.
+    """Yield the text of all frames, in pieces that are never empty.
 
     Args:
         compression: a value of MAGICS.
         name: of the list, for messages.
-        read: returns up to so many bytes, b"" at the end.
+        read: returns up to a given number of bytes, b"" at the end.
 
     Raises:
         SourceError: the data is damaged, or ends within a frame.
@@ -82,7 +82,7 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
     form = _FORMATS[compression]()
     frame: Frame | None = form.start()
     num_bytes = 0
-    while data := read(PACKED_BYTES):
+    while data := read(READ_BYTES):
         num_bytes += len(data)
         while data:
             if frame is None:
@@ -93,7 +93,7 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
             try:
                 yield from _texts(frame, data)
             except form.damage as exc:
-                where = num_bytes - len(data)  # the pieces are small: near enough
+                where = num_bytes - len(data)  # close enough, as little is read at a time
                 raise SourceError(
                     f"{name}: the {compression} data is damaged near byte {where}: {exc}. "
                     "Copy the file again"
@@ -109,7 +109,7 @@ def unpack(compression: str, name: str, read: Read) -> Iterator[bytes]:
 
 
 def _texts(frame: Frame, data: bytes) -> Iterator[bytes]:
-    """Yield the text of *data*, or of its part that belongs to *frame*."""
+    """Yield the text of *data*, up to the end of *frame*."""
     while True:
         text = frame.decompress(data, max_length=TEXT_BYTES)
         if text:

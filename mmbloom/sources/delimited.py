@@ -1,8 +1,8 @@
-"""CSV and TSV: records with quotes, one column is the key.
+"""CSV and TSV: records with quotes, of which one column is the key.
 
-pyarrow reads them, a block at a time. What it does not tell, where records begin (``quoting``), is
-found where it is needed: in blocks with quotes, which may hold line breaks, and for the line
-numbers of errors.
+pyarrow reads them, one text block at a time. It does not say where records begin. ``quoting`` finds
+out where that is needed: in text blocks with quotes, which may contain line breaks, and for the
+line numbers in errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmbloom.sources.files import ListFile
     from mmbloom.sources.source import KeyBlock
 
-LONGEST_RECORD_BYTES = 1 << 24  # a quote that is not closed must not swallow the list
+LONGEST_RECORD_BYTES = 1 << 24  # an unclosed quote must not swallow the list
 _OFFSET_BYTES = 4
 _SHOWN_ERRORS = 5
 
@@ -39,7 +39,7 @@ class Dialect(NamedTuple):
 
 
 class Delimited(FileSource):
-    """Records of fields between delimiters; a field may be in double quotes."""
+    """Records of fields between delimiters. A field may be in double quotes."""
 
     def __init__(self, file: ListFile, dialect: Dialect, bad: BadLines) -> None:
         super().__init__(file)
@@ -48,25 +48,25 @@ class Delimited(FileSource):
         self._record = record_pattern(dialect.delimiter.encode(), self._comment)
         self._torn_field = torn_field_pattern(dialect.delimiter.encode())
         self._blocks = Blocks(file, file.name)
-        self._num_fields = self._column = 0  # known from the first record on
+        self._num_fields = self._column = 0  # known when the first record was read
         self._begin = 0
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind a *position*. What is before is read: the header is there."""
+        """Begin after a *position*. The text before it is read, for the header is there."""
         super().skip_to(position)
         self._begin = position[0]
 
     def blocks(self) -> Iterator[KeyBlock]:
-        """Yield the column of blocks of records."""
+        """Yield the keys of text blocks of records."""
         for block in self._whole_records():
-            self.take_down(block)
+            self.note_end(block)
             if block.end <= self._begin:
                 continue
             start = block.end - len(block.data)
             yield self._read(_without(block, max(0, self._begin - start)))
 
     def _whole_records(self) -> Iterator[Block]:
-        """Yield blocks of whole records, without the header."""
+        """Yield text blocks of whole records, without the header."""
         rest = b""
         for found in self._blocks:
             block = _joined(rest, found)
@@ -78,25 +78,25 @@ class Delimited(FileSource):
                 yield _cut(block, end)
             if len(rest) > LONGEST_RECORD_BYTES:
                 raise self._unclosed(rest)
-        if rest:  # whatever the policy: all records behind the quote would be lost
+        if rest:  # under any policy: all records after the quote would be lost
             raise self._unclosed(rest)
 
     def _unclosed(self, rest: bytes) -> SourceError:
         line = self._blocks.lines_read - rest.count(b"\n") + (1 if rest.endswith(b"\n") else 0)
         return SourceError(
-            f"{self.name}, line {line}: a double quote opens a field and none ends it: whatever "
-            "is behind it would be lost. Mend that line"
+            f"{self.name}, line {line}: unterminated quoted field; everything after it would be "
+            "lost. Fix this line"
         )
 
     def _torn(self, block: Block, start: int) -> SourceError:
         line = block.first_line + bytes(block.data[:start]).count(b"\n")
         return SourceError(
-            f"{self.name}, line {line}: a double quote opens a field over several lines, and text "
-            "follows the one that ends it: a quote too many has swallowed records. Mend that line"
+            f"{self.name}, line {line}: a quoted field of several lines is followed by more text: "
+            "a stray double quote has swallowed other records. Fix this line"
         )
 
     def _end_of_records(self, block: Block) -> int:
-        """Return where the last whole record of a block ends."""
+        """Return where the last complete record of a text block ends."""
         if not _has(block.data, b'"'):
             return len(block.data)
         end = -1
@@ -107,14 +107,14 @@ class Delimited(FileSource):
         end = 0
         for match in self._record.finditer(_ended(block.data)):
             if match.start() != end:
-                break  # behind a quote that is not closed yet
+                break  # after a quote that is not closed yet
             if self._torn_field.search(match[0]):
                 raise self._torn(block, match.start())
             end = match.end()
         return min(end, len(block.data))
 
     def _read_head(self, block: Block) -> int:
-        """Learn the fields from the first record; return where the records of keys begin."""
+        """Learn the fields from the first record; return where the records with keys begin."""
         start, data = 0, _ended(block.data)
         while match := self._record.match(data, start):
             record = match[0].rstrip(b"\r\n")
@@ -131,7 +131,7 @@ class Delimited(FileSource):
         return min(match.end(), len(block.data)) if self._dialect.has_header else start
 
     def _read(self, block: Block) -> KeyBlock:
-        """Return the keys of a block of whole records."""
+        """Return the keys of a text block of whole records."""
         try:
             import pyarrow as pa
             from pyarrow import csv
@@ -165,7 +165,7 @@ class Delimited(FileSource):
         return records_of(values or b"", offsets, _OFFSET_BYTES, self.name, lines=rows)
 
     def _report(self, rows: _RecordLines) -> None:
-        """Count the records with a wrong number of fields."""
+        """Count the records with the wrong number of fields."""
         errors = []
         for row, num_fields in list(rows.bad.items())[:_SHOWN_ERRORS]:
             where = f"{self.name}, line {rows.line_of_record(row)}"
@@ -175,7 +175,7 @@ class Delimited(FileSource):
         self._bad.add_many(errors, len(rows.bad))
 
     def _without_comments(self, data: memoryview) -> memoryview | bytes:
-        """Empty the lines that are comments: an empty line is no record, and keeps its number."""
+        """Make comments empty lines, which are not records, so that line numbers stay right."""
         if not self._comment or not _has(data, self._comment):
             return data
         comment = self._comment
@@ -187,10 +187,10 @@ class Delimited(FileSource):
 
 
 class _RecordLines(Sequence[int]):
-    """The line of each good record of a block, found when it is asked for.
+    """The line of each good record of a text block, found when it is asked for.
 
     Attributes:
-        bad: records, counted from 0, with a wrong number of fields, and that number.
+        bad: for each record, from 0, with the wrong number of fields: that number.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class _RecordLines(Sequence[int]):
         self._lines: list[int] = []
 
     def line_of_record(self, index: int) -> int:
-        """Return the line in which a record begins, good or bad."""
+        """Return the line where a record, good or bad, begins."""
         if not self._lines:
             line = self._first_line
             for match in self._record.finditer(_ended(self._data)):
@@ -224,19 +224,19 @@ class _RecordLines(Sequence[int]):
 
 
 def column_number(name: str, column: str | int | None, names: Sequence[str]) -> int:
-    """Return which of the fields *names* is meant, from 0.
+    """Return the number of the column among *names*, from 0.
 
     Raises:
-        SourceError: none of them, or more than one.
+        SourceError: there is no such column, or more than one.
     """
     there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004 - enough
     if column is None:
         if len(names) == 1:
             return 0
-        raise SourceError(f"{name}: {len(names)} columns: choose one with column: {there}")
+        raise SourceError(f"{name}: has {len(names)} columns; give one as column: {there}")
     if isinstance(column, int):
         if column > len(names):
-            raise SourceError(f"{name}: no column {column}, there are {len(names)}: {there}")
+            raise SourceError(f"{name}: no column {column}; there are {len(names)}: {there}")
         return column - 1
     count = names.count(column)
     if count != 1:
@@ -261,17 +261,17 @@ def _has(data: memoryview | bytes, what: bytes) -> bool:
 
 
 def _ended(data: memoryview | bytes) -> memoryview | bytes:
-    """Return *data* with the end of its last line, which a list may lack."""
+    """Return *data* with an end of line at its end, which a list may lack."""
     return data if data[-1:] == b"\n" else bytes(data) + b"\n"
 
 
 def _shielded(data: memoryview | bytes) -> memoryview | bytes:
-    """Return *data* such that pyarrow, which drops a mark at its start, drops none of a key."""
+    """Return *data* with two marks if it has one: pyarrow drops the first, even if of a key."""
     return UTF8_MARK + data if bytes(data[: len(UTF8_MARK)]) == UTF8_MARK else data
 
 
 def _joined(rest: bytes, block: Block) -> Block:
-    """Return a block with what was left of the one before."""
+    """Return a text block with the rest of the previous one before it."""
     if not rest:
         return block
     num_lines = rest.count(b"\n")
@@ -284,7 +284,7 @@ def _joined(rest: bytes, block: Block) -> Block:
 
 
 def _without(block: Block, start: int) -> Block:
-    """Return a block without its first *start* bytes, which are whole lines."""
+    """Return a text block without its first *start* bytes, which are whole lines."""
     if not start:
         return block
     num_lines = bytes(block.data[:start]).count(b"\n")
@@ -293,7 +293,7 @@ def _without(block: Block, start: int) -> Block:
 
 
 def _cut(block: Block, end: int) -> Block:
-    """Return the first *end* bytes of a block, which are whole lines."""
+    """Return the first *end* bytes of a text block, which are whole lines."""
     if end == len(block.data):
         return block
     num_lines = bytes(block.data[:end]).count(b"\n")

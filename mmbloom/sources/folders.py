@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mmbloom.storage.descriptors import Descriptor
+
 if TYPE_CHECKING:
     from mmbloom.storage.paths import FilePath
 
@@ -14,7 +16,7 @@ _READ_BYTES = 1 << 16
 class Folder:
     """The visible files of a folder, in the order of their names.
 
-    Files whose names begin with a dot are passed over, and locks, which writers leave.
+    Files whose names begin with a dot are skipped, and so are the lock files of writers.
 
     Attributes:
         name: the path.
@@ -24,7 +26,7 @@ class Folder:
     def __init__(self, path: FilePath) -> None:
         """List the folder at *path*. Raises OSError."""
         self.name = os.fsdecode(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = Descriptor.of_folder(self.name)
         try:
             names = os.listdir(self._fd)
         except BaseException:
@@ -33,19 +35,16 @@ class Folder:
         self.files = sorted(n for n in names if not n.startswith(".") and not n.endswith(".lock"))
 
     def path_of(self, file: str) -> str:
-        """Return the path of a file in it."""
+        """Return the path of a file in the folder."""
         return os.path.join(self.name, file)
 
     def read(self, file: str) -> bytes:
-        """Return the bytes of a file in it. Raises OSError, which names it."""
+        """Return the bytes of a file in the folder. Raises: OSError, which names the file."""
         try:
-            fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
-            try:
+            with Descriptor.opened(file, os.O_RDONLY, dir_fd=self._fd) as fd:
                 data = os.read(fd, _READ_BYTES)
                 while more := len(data) >= _READ_BYTES and os.read(fd, _READ_BYTES):
                     data += more
-            finally:
-                os.close(fd)
         except OSError as exc:
             exc.filename = self.path_of(file)
             raise
@@ -64,4 +63,4 @@ class Folder:
 
     def close(self) -> None:
         """Close the folder."""
-        os.close(self._fd)
+        self._fd.close()

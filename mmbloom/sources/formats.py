@@ -1,4 +1,4 @@
-"""What a list is read as, from what the caller says, from its content, and from its name."""
+"""The format of a list, from the options, its content, and its name; and the source for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 Format = Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "ranges"]
 _FORMATS: tuple[str, ...] = get_args(Format)
 _SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_PACKED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2")
+_COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2")
 _TABLE_FORMATS = {"Parquet": "parquet", "Arrow file": "arrow", "Arrow stream": "arrow"}
-# The formats that an option is for.
+# The formats that each option applies to.
 _MEANT_FOR = {
     "delimiter": {"text", "csv"},
     "field": {"text"},
@@ -42,10 +42,10 @@ class ListOptions(NamedTuple):
     header: bool | None = None
 
     def check(self) -> None:
-        """Refuse what no list could be read with.
+        """Refuse options that no list can be read with.
 
         Raises:
-            ParameterError, ParameterTypeError: which option.
+            ParameterError, ParameterTypeError: the error names the option.
         """
         if self.format is not None and self.format not in _FORMATS:
             raise ParameterError("format", f"one of {', '.join(_FORMATS)}", self.format)
@@ -54,20 +54,20 @@ class ListOptions(NamedTuple):
             self.check_for(self.format)
         self.line_format()
         if self.header is False and isinstance(self.column, str):
-            raise ParameterError("header", "True where the column is a name", self.header)
+            raise ParameterError("header", "True if the column is a name", self.header)
 
     def check_for(self, form: str) -> None:
-        """Refuse an option that the format *form* has not: it would be without effect."""
+        """Refuse options that do not apply to the format *form*, and would have no effect."""
         plain = ListOptions()
         for name, formats in _MEANT_FOR.items():
             value = getattr(self, name)
             if value != getattr(plain, name) and form not in formats:
-                rule = f"none for the format {form}"
-                hint = f"it is for {', '.join(sorted(formats))}"
+                rule = f"no value for the format {form}"
+                hint = f"it applies to {', '.join(sorted(formats))}"
                 raise ParameterError(name, rule, value, hint)
 
     def line_format(self) -> LineFormat:
-        """Return the options of lines of text. Raises: as check()."""
+        """Return the options for lines of text. Raises: as check()."""
         if self.format in {"csv", "tsv"}:
             return LineFormat()
         return line_format(self.delimiter, self.field, self.comment, self.blank)
@@ -77,14 +77,14 @@ def open_source(facts: FileFacts, options: ListOptions, bad: BadLines) -> Source
     """Open one list.
 
     Raises:
-        SourceError: it is nothing that can be read, or not of the format asked for.
-        ParameterError: an option that its format has not. OSError.
+        SourceError: it cannot be read, or has another format than asked for.
+        ParameterError: an option does not apply to its format. OSError.
     """
     if facts.is_folder and options.format in {None, "ranges"}:
         from mmbloom.sources.folders import Folder
         from mmbloom.sources.ranges import RangeSource
 
-        # A list of HASH:count is split at the colon in any case.
+        # Range files are always split at the colon.
         options._replace(
             delimiter=None if options.delimiter == ":" else options.delimiter
         ).check_for("ranges")
@@ -95,7 +95,9 @@ def open_source(facts: FileFacts, options: ListOptions, bad: BadLines) -> Source
             folder.close()
             raise
     if options.format == "ranges":
-        raise SourceError(f"{facts.path}: a file: the format ranges is a folder of range files")
+        raise SourceError(
+            f"{facts.path}: is a file; the format ranges needs a folder of range files"
+        )
     file = ListFile.open(facts.path)
     try:
         return _source_of(file, options, bad)
@@ -117,7 +119,7 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
 
         delimiter = "\t" if form == "tsv" else options.delimiter or ","
         if ascii_character("delimiter", delimiter) == ord('"'):
-            raise ParameterError("delimiter", "a character that is not the quote of CSV", delimiter)
+            raise ParameterError("delimiter", "a character other than the quote of CSV", delimiter)
         if options.comment is not None:
             ascii_character("comment", options.comment)
         has_header = isinstance(column, str) if options.header is None else options.header
@@ -132,7 +134,7 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
 
 
 def _format_of(file: ListFile, options: ListOptions) -> str:
-    """Return what a file is read as."""
+    """Return the format of a file."""
     found = None if file.table is None else _TABLE_FORMATS[file.table]
     wanted = options.format
     if wanted in {"parquet", "arrow"} and found != wanted:
@@ -145,11 +147,11 @@ def _format_of(file: ListFile, options: ListOptions) -> str:
     if options.column is None:
         return "text"
     name = file.name.lower()
-    for packed in _PACKED_SUFFIXES:
-        name = name.removesuffix(packed)
+    for suffix in _COMPRESSED_SUFFIXES:
+        name = name.removesuffix(suffix)
     form = next((form for suffix, form in _SUFFIXES.items() if name.endswith(suffix)), None)
     if form is None:
-        rule = f"a format beside it, for {file.name} is not named as one that has columns"
+        rule = f"a format with it, since the name of {file.name} does not tell"
         raise ParameterError("column", rule, options.column, "csv, tsv or jsonl")
     return form
 

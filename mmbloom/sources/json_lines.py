@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line, one of its fields is the key."""
+"""JSON Lines: one object per line, of which one field is the key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JsonLines(FileSource):
-    """Lines of JSON. Lines of white space are none."""
+    """Lines of JSON. Lines of white space are ignored."""
 
     def __init__(self, file: ListFile, field: str, bad: BadLines) -> None:
         super().__init__(file)
@@ -28,15 +28,15 @@ class JsonLines(FileSource):
         self._blocks = Blocks(file, file.name)
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind a *position*."""
+        """Begin after a *position*."""
         super().skip_to(position)
         self._blocks.skip_to(*position)
 
     def blocks(self) -> Iterator[KeyBlock]:
-        """Yield the fields of blocks of lines."""
+        """Yield the keys of text blocks."""
         for block in self._blocks:
             records = self._records(block)
-            self.take_down(block)
+            self.note_end(block)
             yield records
 
     def _records(self, block: Block) -> Records:
@@ -48,7 +48,7 @@ class JsonLines(FileSource):
         for number, line in enumerate(block.data.tobytes().split(b"\n"), block.first_line):
             try:
                 key = loads(line)[field].encode()
-            # Whatever a line holds instead: no JSON, no object, no such field, no text.
+            # Invalid JSON, not an object, no such field, or not text.
             except (ValueError, KeyError, TypeError, AttributeError):
                 if line.strip():
                     why = f"{self.name}, line {number}: {_reason(line, field)}"
@@ -60,13 +60,13 @@ class JsonLines(FileSource):
 
 
 def _reason(line: bytes, field: str) -> str:
-    """Say why a line has no key."""
+    """Return why a line has no key."""
     from orjson import JSONDecodeError, loads
 
     try:
         value = loads(line)
     except JSONDecodeError as exc:
-        return f"no JSON: {exc}"
+        return f"invalid JSON: {exc}"
     if not isinstance(value, dict):
         return f"expected a JSON object, found {_kind(value)}"
     if field not in value:
@@ -76,7 +76,7 @@ def _reason(line: bytes, field: str) -> str:
 
 
 def _kind(value: object) -> str:
-    """Name the type of a JSON value as JSON does."""
+    """Return the JSON name of the type of a value."""
     if value is None:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}

@@ -1,4 +1,4 @@
-"""Lists of keys, one or many, as sources of a build or a check."""
+"""List readers: one list of keys, or several, read as the keys of a build or a check."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     Watch = Callable[["Source", KeyBlock], object]
 
 
-class KeyList(Closing):
-    """One list of keys, or several one after the other, read once.
+class ListReader(Closing):
+    """A list of keys, or several lists read one after the other. It can be read once.
 
-    build(), update() and contains_many() take it; iterating over it gives blocks: Lines of text, or
-    Records of a table. What is done about bad lines concerns build(); the others raise for a key
-    that the filter refuses.
+    Pass it to build(), update() or contains_many(), or iterate over it to get batches of keys:
+    Lines of text, or Records of a table. The policy for bad lines applies to build(); the others
+    raise an error for a key that the filter refuses.
 
     Attributes:
-        name: the path, or "standard input"; of several, that of the one that is being read.
-        bad: the policy for bad lines, and their tally.
+        name: the path, or "standard input"; of several lists, the one that is being read.
+        bad: the policy for bad lines, and how many there were.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class KeyList(Closing):
         need_keys: bool,
         watch: Watch | None = None,
     ) -> None:
-        """Read the *lists*; the first is opened now, each other when its turn comes.
+        """Read the *lists*. The first is opened now, the others when they are reached.
 
         Args:
             lists: at least one.
             options: how to read them all.
             bad: what to do about bad lines.
-            need_keys: whether a list without any key, or with keys that nobody would ask for, is
-                an error: a wrong file in a build.
-            watch: called with each list and its first block.
+            need_keys: whether a list without keys, or with keys that nobody would ask for, is an
+                error: it is probably the wrong file.
+            watch: called with each source and its first batch.
         """
         self._lists, self._options = lists, options
         self._need_keys, self._watch = need_keys, watch
@@ -71,7 +71,7 @@ class KeyList(Closing):
 
     @property
     def total_bytes(self) -> int:
-        """Size of all files, compressed as they are; 0 if one is a pipe."""
+        """Size of all files on disk; 0 if it is not known, because one is a pipe."""
         others = [facts for facts in self._lists if facts is not self._lists[self._index]]
         own = self._source.total_bytes
         is_known = own > 0 or self._lists[self._index].is_regular
@@ -91,17 +91,17 @@ class KeyList(Closing):
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of text so far, unpacked; tables have none."""
+        """Bytes of text so far, decompressed; 0 for tables."""
         return self._text_before + self._source.text_bytes
 
     @property
     def position(self) -> Any:  # noqa: ANN401 - JSON
-        """Where the keys so far end, for skip_to()."""
+        """The end of the keys so far, for skip_to()."""
         before = [self._lines_before, self._text_before, self._done_before]
         return [self._index, before, self._source.position]
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - JSON
-        """Go on behind a *position* of a list with equal signature(): before the first key."""
+        """Continue after a *position* of a list with the same signature(), before reading."""
         index, before, within = position
         if index != self._index:
             self._source.close()
@@ -113,16 +113,16 @@ class KeyList(Closing):
         self._is_resumed = True
 
     def signature(self) -> list[Any]:
-        """Return what tells whether the lists have changed, and would give other keys.
+        """Return a value that changes when the lists change, or are read in another way.
 
         Raises:
-            ParameterError: standard input, a pipe or a device: it cannot be read again.
+            ParameterError: standard input, a pipe or a device, which cannot be read again.
         """
         files = [_signature_of(facts) for facts in self._lists]
         return [files, list(self._options), self.bad.policy]
 
     def reads_from(self, path: str) -> bool:
-        """Tell whether the file at *path* is one of the lists, or in one of their folders."""
+        """Return whether the file at *path* is one of the lists, or in one of their folders."""
         try:
             found, folder = os.stat(path), os.stat(os.path.dirname(os.path.realpath(path)))
         except OSError:
@@ -131,22 +131,22 @@ class KeyList(Closing):
         return any(facts.identity == own[facts.is_folder] for facts in self._lists)
 
     def __iter__(self) -> Iterator[KeyBlock]:
-        """Return the iterator of blocks of keys."""
+        """Return the iterator of batches of keys."""
         return self._blocks
 
     def __key_pieces__(self) -> Iterator[Piece]:
         """Yield the keys in pieces.
 
         Raises:
-            SourceError: some were read before: they would be missing.
+            SourceError: some keys were already read, and would be missing.
         """
         if self._is_begun:
-            raise SourceError(f"{self.name}: the list was read from before: open it again")
+            raise SourceError(f"{self.name}: the list was already read in part; open it again")
         for block in self._blocks:
             yield from block.__key_pieces__()
 
     def sample(self, block: KeyBlock) -> bytes:
-        """Return some of the lines of a block; b"" of a table, which has none."""
+        """Return some of the lines of a batch; b"" for a table."""
         return self._source.sample(block)
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class KeyList(Closing):
             raise source.no_keys()
 
 
-def read_list(  # noqa: PLR0913 - every property of a list that people have
+def read_list(  # noqa: PLR0913 - the formats that lists of keys have
     path: FilePath,
     *,
     delimiter: str | None = None,
@@ -191,42 +191,47 @@ def read_list(  # noqa: PLR0913 - every property of a list that people have
     column: str | int | None = None,
     header: bool | None = None,
     on_error: OnError = "raise",
-) -> KeyList:
+) -> ListReader:
     """Open a list of keys: a text, a table, or a folder of range files.
 
     Args:
         path: the file; "-" is standard input. gzip, xz, zstd and bzip2 are recognised by content. A
-            folder holds range files of a breach list, as the range API hands them out.
-        delimiter: of text, one ASCII character between fields; ":" for HASH:count lists. Without it
-            the whole line is the key, without its LF or CR LF. Fields are split at each delimiter,
-            quotes have no meaning, and a header line is a key. Of CSV, what stands for the comma.
-        field: which field is the key, from 1; None is the first.
-        comment: one ASCII character; a line that begins with it is no key.
-        blank: what an empty line of text is: no key ("skip"), the empty key ("key"), or "bad".
-        format: "text"; "csv" or "tsv", with quotes; "jsonl", one object a line; "parquet" or
-            "arrow" (a file, Feather, or a stream); "ranges", a folder. None recognises tables and
-            folders; where a column is asked for, the name tells (.csv, .tsv, .jsonl, .ndjson,
-            packed or not); all else is text.
-        column: which column or field of an object is the key: its name, or its number from 1. A
-            table with one column of text, binary or integers needs none. Empty text is the empty
-            key. Integers of tables are keys as of int_key(), those of CSV are text as it is there.
-        header: whether the first record of CSV names the columns. None: it does if *column* is a
-            name; else it is a key, for a key that is left out would be a false "no".
-        on_error: what a bad line does to a build: a line with too few fields, a record with a wrong
-            number of them, a null, no JSON, no hexadecimal in the key form hex ... "raise" stops at
-            the first; "skip" leaves them out and keeps the first messages; "count" only counts.
+            folder is read as the range files of a breach list, as the range API returns them.
+        delimiter: in text, one ASCII character between fields; ":" for HASH:count lists. Without
+            one the whole line is the key, without its LF or CR LF. Fields are split at every
+            delimiter, quotes have no meaning, and a header line is a key. In CSV, the character
+            used in place of the comma.
+        field: number of the field that is the key, from 1; None is the first.
+        comment: one ASCII character; lines that begin with it are ignored.
+        blank: what to do with an empty line of text: "skip" it, take it as the empty "key", or
+            treat it as a "bad" line.
+        format: "text"; "csv" or "tsv", with quotes; "jsonl", one object per line; "parquet" or
+            "arrow" (a file, Feather, or a stream); "ranges", a folder. None detects tables and
+            folders; with a *column*, the name decides (.csv, .tsv, .jsonl, .ndjson, compressed or
+            not); everything else is text.
+        column: the column, or the field of an object, that is the key: its name, or its number from
+            1. A table with a single column of text, binary or integers needs none. Empty text is
+            the empty key. Integers of tables are keys as int_key() makes them; those of CSV are
+            text as written.
+        header: whether the first record of CSV has the names of the columns. None: yes if *column*
+            is a name; otherwise the record is a key, since leaving out a key would cause a false
+            "no".
+        on_error: what a build does about a bad line: too few fields, a record with the wrong number
+            of fields, a null, invalid JSON, invalid hexadecimal in key form hex ... "raise" stops
+            at the first; "skip" leaves them out and keeps the first messages; "count" leaves them
+            out and only counts.
 
     Returns:
-        The list: pass it to build(), update() or contains_many(), or iterate over its blocks.
+        The reader: pass it to build(), update() or contains_many(), or iterate over it.
 
     Raises:
-        SourceError: binary, or compressed in an unknown way; damage is found while reading.
-        ParameterError: an option that is out of range, or not for this format.
-        OSError: what the operating system says.
+        SourceError: binary data, or an unknown compression; damage is found while reading.
+        ParameterError: an option is out of range, or not for this format.
+        OSError: from the operating system.
     """
     options = ListOptions(delimiter, field, comment, blank, format, column, header)
     options.check()
-    return KeyList([facts_of(path)], options, BadLines(on_error), need_keys=False)
+    return ListReader([facts_of(path)], options, BadLines(on_error), need_keys=False)
 
 
 def read_lists(  # noqa: PLR0913 - as read_list()
@@ -240,30 +245,32 @@ def read_lists(  # noqa: PLR0913 - as read_list()
     column: str | int | None = None,
     header: bool | None = None,
     on_error: OnError = "raise",
-) -> KeyList:
-    """Open lists of keys, which are read one after the other as one.
+    watch: Watch | None = None,
+) -> ListReader:
+    """Open several lists of keys, which are read one after the other.
 
     Args:
-        paths: paths and patterns, such as "urls-*.gz"; ** stands for folders within folders. A path
-            that is there is no pattern. The matches of a pattern are read in the order of their
-            names. "-" is standard input.
-        delimiter: this and all else as for read_list(), the same for every list.
-        field: as above.
-        comment: as above.
-        blank: as above.
-        format: as above; None is decided for each list by itself.
-        column: as above.
-        header: as above.
-        on_error: as above.
+        paths: paths and patterns, such as "urls-*.gz"; ** matches folders within folders. A path
+            that exists is not taken as a pattern. The matches of a pattern are read in the order of
+            their names. "-" is standard input.
+        delimiter: this and all other options are as for read_list(), and apply to every list.
+        field: as for read_list().
+        comment: as for read_list().
+        blank: as for read_list().
+        format: as for read_list(); None is decided for each list separately.
+        column: as for read_list().
+        header: as for read_list().
+        on_error: as for read_list().
+        watch: called with each list and its first block of keys.
 
     Raises:
-        SourceError: as read_list(); a pattern that matches nothing, or a file that is given twice;
-            while reading: a list without any key, or whose first key, one field of a line, begins
-            with a double quote.
+        SourceError: as read_list(); or a pattern matches nothing, or a file is given twice. While
+            reading: a list has no keys, or its first key, a field of a line, begins with a double
+            quote.
         ParameterError, OSError: as read_list().
     """
     options = ListOptions(delimiter, field, comment, blank, format, column, header)
-    return open_lists(paths, options._asdict(), on_error)
+    return open_lists(paths, options._asdict(), on_error, watch)
 
 
 def open_lists(
@@ -271,22 +278,22 @@ def open_lists(
     asked_for: dict[str, Any],
     on_error: OnError = "raise",
     watch: Watch | None = None,
-) -> KeyList:
+) -> ListReader:
     """Open lists of keys; see ``read_lists``.
 
-    *asked_for* are its options by name; *watch* gets each list and its first block.
+    *asked_for* are its options by name; *watch* is called with each source and its first batch.
     """
     options = ListOptions(**asked_for)
     if isinstance(paths, (str, bytes, os.PathLike)):
-        raise ParameterError("paths", "several paths or patterns", paths, "read_list() takes one")
+        raise ParameterError("paths", "several paths or patterns", paths, "use read_list() for one")
     options.check()
     lists = matching(paths)
     bad = BadLines(on_error)
     for facts in lists[1:]:
-        # What cannot be read is known before hours are spent on what is before it.
+        # Find unreadable lists now, not after hours of reading those before them.
         if facts.path != STDIN and (facts.is_regular or facts.is_folder):
             open_source(facts, options, BadLines(on_error)).close()
-    return KeyList(lists, options, bad, need_keys=True, watch=watch)
+    return ListReader(lists, options, bad, need_keys=True, watch=watch)
 
 
 def _signature_of(facts: FileFacts) -> list[Any]:
@@ -300,6 +307,6 @@ def _signature_of(facts: FileFacts) -> list[Any]:
         finally:
             folder.close()
     if facts.path == STDIN or not facts.is_regular:
-        rule = "files, which can be read again: a build from a pipe cannot be taken up"
-        raise ParameterError("paths", rule, facts.path, "save the list to a file, or do not resume")
+        rule = "files: a build from a pipe cannot be resumed"
+        raise ParameterError("paths", rule, facts.path, "save the list to a file first")
     return [path, facts.size, *facts.times_ns, facts.identity[1]]

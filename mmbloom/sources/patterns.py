@@ -1,4 +1,4 @@
-"""Names of lists: paths, patterns that stand for several, and what tells a changed file."""
+"""Names of lists: paths and patterns, and the properties that show that a file has changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATTERN = frozenset("*?[")
 
 
 class FileFacts(NamedTuple):
-    """What is known of a list before it is read: *size* is 0 unless it is a regular file."""
+    """What is known about a list before it is read. *size* is 0 unless it is a regular file."""
 
     path: str
     is_folder: bool
@@ -33,7 +33,7 @@ def facts_of(path: FilePath) -> FileFacts:
     """Return the facts of one list; "-" is standard input.
 
     Raises:
-        OSError: what the operating system says.
+        OSError: from the operating system.
     """
     text = path_text(path)
     try:
@@ -55,12 +55,12 @@ def facts_of(path: FilePath) -> FileFacts:
 def matching(patterns: Iterable[FilePath]) -> list[FileFacts]:
     """Return the lists that paths and patterns stand for; the matches of a pattern are sorted.
 
-    A path that is there is never taken for a pattern. "-" is standard input.
+    A path that exists is never taken as a pattern. "-" is standard input.
 
     Raises:
-        SourceError: a pattern matches nothing, or a file is named twice: its keys would be read
-            twice, and a slip is more likely. ParameterError: no list at all.
-        OSError: what the operating system says.
+        SourceError: a pattern matches nothing, or a file is given twice, which is probably a
+            mistake. ParameterError: no lists.
+        OSError: from the operating system.
     """
     found: list[FileFacts] = []
     for pattern in patterns:
@@ -72,7 +72,7 @@ def matching(patterns: Iterable[FilePath]) -> list[FileFacts]:
     if not found:
         raise ParameterError("paths", "at least one list", list(patterns))
     if [facts.path for facts in found].count(STDIN) > 1:
-        raise SourceError("standard input can be read once: give - once")
+        raise SourceError("standard input can be read only once: give - once")
     _refuse_repeated(found)
     return found
 
@@ -82,7 +82,7 @@ def _matches(pattern: str) -> list[str]:
 
     found = sorted(glob(pattern, recursive=True))
     if not found:
-        raise SourceError(f"{pattern}: no file matches this pattern, and none has this name")
+        raise SourceError(f"{pattern}: no file matches this pattern or has this name")
     return found
 
 
@@ -90,9 +90,9 @@ def _refuse_repeated(lists: list[FileFacts]) -> None:
     seen: dict[tuple[int, int], str] = {}
     for facts in lists:
         if not (facts.is_regular or facts.is_folder):
-            continue  # every terminal and every pipe gives something new
+            continue  # the same pipe or terminal gives other data the next time
         if facts.identity in seen:
             before = seen[facts.identity]
             same = "" if before == facts.path else f", the same file as {before}"
-            raise SourceError(f"{facts.path}: a list that is given twice{same}: leave one out")
+            raise SourceError(f"{facts.path}: the list is given twice{same}; leave one out")
         seen[facts.identity] = facts.path

@@ -1,4 +1,4 @@
-"""What every source of keys has in common, and the plainest of them: lines of text."""
+"""Sources, where keys come from: what all of them have in common, and lines of text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmbloom.errors import SourceError
 from mmbloom.keys.lines import Blocks, Lines, lines_of
 
-NEEDS_PYARROW = "CSV, Parquet and Arrow files are read with pyarrow: install pyarrow beside mmbloom"
+NEEDS_PYARROW = "CSV, Parquet and Arrow files need pyarrow: install pyarrow"
 _HAS_COLUMNS = re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.(gz|xz|zst|bz2))?", re.IGNORECASE)
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ SAMPLE_BYTES = 1 << 12
 
 
 class Source(ABC):
-    """One list of keys, read once, block by block.
+    """One list of keys, read once, batch by batch.
 
     Attributes:
         name: the path, or "standard input".
         lines_read: lines or rows so far.
         text_bytes: bytes of its text so far; 0 if it has none.
-        position: where the blocks so far end: what skip_to() takes, and JSON.
-        note: what the user should know about it; "" if nothing.
+        position: the end of the batches so far, as JSON, for skip_to().
+        note: something that the user should know about it, or "".
     """
 
     note = ""
@@ -46,42 +46,42 @@ class Source(ABC):
     @property
     @abstractmethod
     def total_bytes(self) -> int:
-        """Size on disk; 0 is not known."""
+        """Size on disk; 0 if it is not known."""
 
     @property
     @abstractmethod
     def done_bytes(self) -> int:
-        """Bytes read so far, of those on disk."""
+        """Bytes on disk that were read so far."""
 
     @abstractmethod
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind a *position*: before the first block is asked for."""
+        """Begin after a *position*. Call it before blocks()."""
 
     @abstractmethod
     def blocks(self) -> Iterator[KeyBlock]:
         """Yield the keys."""
 
     def has_key(self, block: KeyBlock) -> bool:
-        """Tell whether a block holds a key, good or bad."""
+        """Return whether a batch has a key, good or bad."""
         return len(block.batch) > 0
 
     def sure_mistake(self, block: KeyBlock) -> SourceError | None:
-        """Return an error if the first block shows keys that nobody would ask for."""
+        """Return an error if the first batch has keys that nobody would ask for."""
         del block
         return None
 
     def sample(self, block: KeyBlock) -> bytes:
-        """Return some of the lines of a block, b"" for a source without: to see what they are."""
+        """Return some of the lines of a batch, to show or examine them; b"" for a table."""
         del block
         return b""
 
     def no_keys(self) -> SourceError:
-        """Return the error for a list without any key."""
-        return SourceError(f"{self.name}: no keys: no good row is in it")
+        """Return the error for a list without keys."""
+        return SourceError(f"{self.name}: no valid keys found")
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open."""
+        """Close the files."""
 
 
 class FileSource(Source):
@@ -94,7 +94,7 @@ class FileSource(Source):
 
     @property
     def total_bytes(self) -> int:
-        """Size of the file, compressed as it is; 0 for a pipe."""
+        """Size of the file on disk; 0 for a pipe."""
         return self._file.total_bytes
 
     @property
@@ -107,12 +107,12 @@ class FileSource(Source):
         self._file.close()
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind a *position*, which take_down() left."""
+        """Begin after a *position* that note_end() stored."""
         self.text_bytes, self.lines_read = position
         self.position = position
 
-    def take_down(self, block: Block) -> None:
-        """Take down where the blocks so far end."""
+    def note_end(self, block: Block) -> None:
+        """Store where the text blocks so far end."""
         self.lines_read, self.text_bytes = block.first_line + block.num_lines - 1, block.end
         self.position = [self.text_bytes, self.lines_read]
 
@@ -125,28 +125,30 @@ class TextSource(FileSource):
         self._form = form
         self._blocks = Blocks(file, file.name)
         if not form.field and _HAS_COLUMNS.search(file.name):
-            self.note = f"{file.name}: whole lines are the keys; for one column of them name it"
+            self.note = (
+                f"{file.name}: each line is a key; give a column to use one column as the key"
+            )
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind a *position*; plain text is not read for that."""
+        """Begin after a *position*. Uncompressed text before it is not read."""
         super().skip_to(position)
         self._blocks.skip_to(*position)
 
     def blocks(self) -> Iterator[KeyBlock]:
-        """Yield blocks of lines."""
+        """Yield the lines of text blocks."""
         for block in self._blocks:
-            self.take_down(block)
+            self.note_end(block)
             yield lines_of(block, self.name, self._form)
 
     def has_key(self, block: KeyBlock) -> bool:
-        """Tell whether a line is more than empty, and no comment."""
+        """Return whether a line is neither empty nor a comment."""
         if self._form.blank != "skip":
             return True
         comment = re.escape(bytes([self._form.comment])) if self._form.comment else b"\n"
         return re.search(rb"(?m)^(?!%b)[^\r\n]" % comment, block.data) is not None
 
     def sure_mistake(self, block: KeyBlock) -> SourceError | None:
-        """Return an error if the first key, one field of a line, begins with a double quote."""
+        """Return an error if the first key, a field of a line, begins with a double quote."""
         if not self._form.field:
             return None
         first = re.search(rb"[^\r\n]+", block.data)
@@ -156,16 +158,16 @@ class TextSource(FileSource):
             number = 1 + bytes(block.data[: first.start()]).count(b"\n")
             return SourceError(
                 f"{self.name}, line {number}: the key begins with a double quote, which would be "
-                "part of it: fields are split at each delimiter, and quotes have no meaning. For "
-                "CSV with quotes give the format csv and a column"
+                "part of the key: in text, quotes have no meaning. For CSV with quotes, give the "
+                "format csv and a column"
             )
         return None
 
     def sample(self, block: KeyBlock) -> bytes:
-        """Return the first lines of a block."""
+        """Return the first lines of a text block."""
         return bytes(block.data[:SAMPLE_BYTES])
 
     def no_keys(self) -> SourceError:
-        """Return the error for a list without any key."""
+        """Return the error for a list without keys."""
         lines = "empty lines and comments" if self._form.comment else "empty lines"
-        return SourceError(f"{self.name}: no keys: it is empty, or has {lines} only")
+        return SourceError(f"{self.name}: no keys: the list is empty, or has only {lines}")

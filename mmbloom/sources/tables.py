@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: one column is the key, read a part at a time through pyarrow."""
+"""Parquet and Arrow files: one column is the key, read in pieces through pyarrow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mmbloom.sources.files import ListFile
     from mmbloom.sources.source import KeyBlock
 
-_PART_ROWS = 1 << 16
-_READ_BYTES = 1 << 20  # of a column at a time, whatever the size of a row group
+_PIECE_ROWS = 1 << 16
+_READ_BYTES = 1 << 20  # of a column at a time, for any size of a row group
 _SHOWN_ERRORS = 5
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -31,32 +31,32 @@ class TableSource(FileSource):
         super().__init__(file)
         self._wanted, self._bad = column, bad
         self._begin = 0
-        self._share = 0.0
+        self._done_fraction = 0.0
         self._raw = file.open_table()
 
     @property
     def done_bytes(self) -> int:
-        """Bytes read so far, as the share of rows or parts tells: a table begins at its end."""
-        return round(self._share * self.total_bytes)
+        """Bytes read so far, estimated from the fraction of rows: a table is not read in order."""
+        return round(self._done_fraction * self.total_bytes)
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin behind so many rows."""
+        """Begin after a *position*, a number of rows."""
         self._begin = self.position = position
 
     def blocks(self) -> Iterator[KeyBlock]:
-        """Yield parts of the column."""
-        for array, share in self._arrays():
-            for first in range(0, max(len(array), 1), _PART_ROWS):
-                part = array.slice(first, _PART_ROWS)
-                before, self.lines_read = self.lines_read, self.lines_read + len(part)
+        """Yield pieces of the column."""
+        for array, fraction in self._arrays():
+            for first in range(0, max(len(array), 1), _PIECE_ROWS):
+                piece = array.slice(first, _PIECE_ROWS)
+                before, self.lines_read = self.lines_read, self.lines_read + len(piece)
                 if self.lines_read <= self._begin:
                     continue
-                passed = max(0, self._begin - before)
-                records = self._records(part.slice(passed), before + passed)
+                skipped = max(0, self._begin - before)
+                records = self._records(piece.slice(skipped), before + skipped)
                 self.position = self.lines_read
                 yield records
-            self._share = share
-        self._share = 1.0
+            self._done_fraction = fraction
+        self._done_fraction = 1.0
 
     def _records(self, array: Any, before: int) -> KeyBlock:  # noqa: ANN401 - pa.Array
         lines = None
@@ -71,7 +71,7 @@ class TableSource(FileSource):
         return key_records(array, self.name, before, lines)
 
     def _arrays(self) -> Iterator[tuple[Any, float]]:
-        """Yield the column in arrays of any length, and what share of the table they end."""
+        """Yield arrays of the column, each with the fraction of the table that ends with it."""
         try:
             import pyarrow as pa
         except ModuleNotFoundError as exc:
@@ -92,8 +92,8 @@ class TableSource(FileSource):
         name = names[self._column(table.schema_arrow)]
         if sum(other == name or other.partition(".")[0] == name for other in names) > 1 or (
             "." in name and name.partition(".")[0] in names
-        ):  # Parquet finds columns by their names only
-            raise SourceError(f"{self.name}: more than one column is named {name!r}: rename one")
+        ):  # columns of Parquet are selected by name
+            raise SourceError(f"{self.name}: more than one column is named {name!r}; rename one")
         total = max(table.metadata.num_rows, 1)
         done, groups = 0, list(range(table.metadata.num_row_groups))
         while groups and done + table.metadata.row_group(groups[0]).num_rows <= self._begin:
@@ -101,7 +101,7 @@ class TableSource(FileSource):
         self.lines_read = done
         if not groups:
             return
-        for batch in table.iter_batches(_PART_ROWS, groups, columns=[name], use_threads=False):
+        for batch in table.iter_batches(_PIECE_ROWS, groups, columns=[name], use_threads=False):
             done += batch.num_rows
             yield batch.column(0), done / total
         if done != table.metadata.num_rows:
@@ -109,7 +109,7 @@ class TableSource(FileSource):
 
     def _arrow_arrays(self, pa: Any) -> Iterator[tuple[Any, float]]:  # noqa: ANN401 - a module
         column = self._column(pa.ipc.open_file(self._raw).schema)
-        # Counted from 0 in the whole table, it is the only one that is read, so the first.
+        # It is the only column that is read, so it becomes column 0.
         options = pa.ipc.IpcReadOptions(included_fields=[column], use_threads=False)
         table = pa.ipc.open_file(self._raw, options=options)
         for number in range(table.num_record_batches):
@@ -119,8 +119,8 @@ class TableSource(FileSource):
         column = self._column(pa.ipc.open_stream(self._raw).schema)
         self._raw.seek(-len(_STREAM_END), os.SEEK_END)
         if self._raw.read(len(_STREAM_END)) != _STREAM_END:
-            # The format allows to leave the mark out; then nothing tells a whole one from a part.
-            raise self._cut_short("no end mark. If it is whole, write it again as an Arrow file")
+            # The mark is optional. Without it, nothing shows that the stream is complete.
+            raise self._cut_short("no end mark. If it is complete, write it again as an Arrow file")
         self._raw.seek(0)
         options = pa.ipc.IpcReadOptions(included_fields=[column], use_threads=False)
         for batch in pa.ipc.open_stream(self._raw, options=options):
@@ -140,14 +140,14 @@ class TableSource(FileSource):
         kind = schema.types[number]
         if not has_canonical_bytes(kind):
             raise SourceError(
-                f"{self.name}: column {schema.names[number]!r} holds {kind}: keys are text, binary "
-                "or integers"
+                f"{self.name}: column {schema.names[number]!r} has type {kind}; keys are text, "
+                "binary or integers"
             )
         return number
 
     @contextmanager
     def _damage_is_named(self, pa: Any) -> Iterator[None]:  # noqa: ANN401 - a module
-        """Turn what pyarrow says of a damaged table into an error that names the list."""
+        """Turn the errors of pyarrow for a damaged table into errors that name the list."""
         try:
             yield
         except (pa.ArrowException, OSError) as exc:

@@ -32,10 +32,8 @@ def file_digest(path: FilePath) -> str:
     """
     text = path_text(path)
     fd, _ = open_regular(text, os.O_RDONLY)
-    try:
+    with fd:
         return digest_of(fd, text)
-    finally:
-        os.close(fd)
 
 
 def digest_of(fd: int, path: str) -> str:

@@ -7,9 +7,9 @@ thing of the whole process, so only install_sigbus_guard() does it. ``mapped`` m
 from __future__ import annotations
 
 import mmap
-import os
 
 from mmbloom.engine import Guard, guard_is_installed, install_guard
+from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 
 
 def install_sigbus_guard() -> None:
@@ -44,13 +44,13 @@ class GuardedMap(mmap.mmap):
     """
 
     guard: Guard | None = None
-    _fd = -1
+    _fd = NO_DESCRIPTOR
 
     @classmethod
     def of(cls, fd: int, num_bytes: int, *, flags: int, prot: int) -> GuardedMap:
         """Map *num_bytes* of the file behind *fd*, which the caller may close."""
         made = cls(fd, num_bytes, flags=flags, prot=prot)
-        made._fd = os.dup(fd)  # the map's own descriptor is its secret
+        made._fd = Descriptor.copied(fd)  # the map's own descriptor is its secret
         made.guard = Guard(made, made._fd)
         return made
 
@@ -58,8 +58,7 @@ class GuardedMap(mmap.mmap):
         """End the watch; the map itself ends after this."""
         if self.guard is not None:
             self.guard.forget()
-        if self._fd >= 0:
-            os.close(self._fd)
+        self._fd.close()
 
 
 def map_to_read(fd: int, num_bytes: int, *, flags: int, prot: int) -> mmap.mmap:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmbloom.errors import LockHeldError
 from mmbloom.storage.closing import Closing
+from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 from mmbloom.storage.locks import try_flock, unlock_and_close
 from mmbloom.storage.publish import sync_folder
 from mmbloom.storage.space import raise_disk_error, write_all
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OWNER_ONLY = 0o700
-_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _FILE_OWNER_ONLY = 0o600
 _UNFINISHED = ".tmp"
 
@@ -39,21 +40,21 @@ class Journal(Closing):
             LockHeldError: another process is at work in it. OSError: it cannot be made.
         """
         self.path = path
-        self._fd, self._pid = -1, os.getpid()
+        self._fd, self._pid = NO_DESCRIPTOR, os.getpid()
         while self._fd < 0:
             with suppress(FileExistsError):
                 os.mkdir(path, _OWNER_ONLY)
             # Else a power loss may take the folder with all that is synced in it. Also for a folder
             # that was there: its maker may have been killed before this.
             _sync_folder_of(path)
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = Descriptor.of_folder(path, os.O_NOFOLLOW)
             if not try_flock(fd):
-                os.close(fd)
+                fd.close()
                 raise LockHeldError(path, path)
             if _is_at(fd, path):
                 self._fd = fd
             else:  # who had it before has removed it meanwhile: make another
-                os.close(fd)
+                fd.close()
 
     def file(self, name: str) -> str:
         """Return the path of a file in the folder."""
@@ -66,15 +67,12 @@ class Journal(Closing):
             NoSpaceError, OSError: the old one is still there.
         """
         temporary = self.file(name + _UNFINISHED)
-        fd = os.open(temporary, _FILE_FLAGS, _FILE_OWNER_ONLY)
-        try:
+        with Descriptor.opened(temporary, _FILE_FLAGS, _FILE_OWNER_ONLY) as fd:
             write_all(fd, temporary, 0, data)
             try:
                 os.fsync(fd)
             except OSError as exc:  # network file systems notice a full disk here
                 raise_disk_error(exc, fd, temporary, len(data))
-        finally:
-            os.close(fd)
         os.replace(temporary, self.file(name))
         os.fsync(self._fd)
 
@@ -109,11 +107,8 @@ class Journal(Closing):
 
 def _sync_folder_of(path: str) -> None:
     """Put the name of *path* on disk."""
-    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with Descriptor.of_folder(os.path.dirname(path)) as fd:
         sync_folder(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_at(fd: int, path: str) -> bool:

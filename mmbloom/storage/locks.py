@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mmbloom.errors import LockHeldError
+from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,18 +76,18 @@ def try_flock(fd: int) -> bool:
     return True
 
 
-def unlock_and_close(fd: int, pid: int) -> None:
+def unlock_and_close(fd: Descriptor, pid: int) -> None:
     """Give the lock of try_flock() back, and close. *pid* is that of the process that took it.
 
     Closing alone leaves the lock to the children that were forked meanwhile, by whatever thread,
     for as long as they live. A child closes only: it would unlock its parent's.
     """
     try:
-        if os.getpid() == pid:
+        if fd.is_open and os.getpid() == pid:
             with suppress(OSError):  # where there are no such locks
                 fcntl.flock(fd, fcntl.LOCK_UN)
     finally:
-        os.close(fd)
+        fd.close()
 
 
 @contextmanager
@@ -100,8 +101,7 @@ def writers_kept_out(path: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if fd >= 0:
-            unlock_and_close(fd, pid)
+        unlock_and_close(fd, pid)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def folder_locked(folder: str) -> Iterator[None]:
 
     By flock on the folder itself, which leaves no file. Where there is no such lock nobody waits.
     """
-    fd, pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.getpid()
+    fd, pid = Descriptor.of_folder(folder), os.getpid()
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -122,8 +122,8 @@ def folder_locked(folder: str) -> Iterator[None]:
         unlock_and_close(fd, pid)
 
 
-def _lock_in_place(path: str) -> int:
-    """Return a locked descriptor of the file that *path* leads to, or -1 where nothing is to lock.
+def _lock_in_place(path: str) -> Descriptor:
+    """Return a locked descriptor of the file at *path*; NO_DESCRIPTOR where nothing is to lock.
 
     The file may be replaced between opening and locking; then a writer can open the new one.
     """
@@ -133,7 +133,7 @@ def _lock_in_place(path: str) -> int:
             keeps = _lock(fd, path)
         finally:
             if not keeps:
-                os.close(fd)
+                fd.close()
         if keeps:
             break
     return fd
@@ -149,13 +149,13 @@ def _lock(fd: int, path: str) -> bool:
         return False
 
 
-def _open_to_lock(path: str) -> int:
-    """Return a descriptor of the file at *path*, or -1 where there is nothing to lock."""
+def _open_to_lock(path: str) -> Descriptor:
+    """Return a descriptor of the file at *path*; NO_DESCRIPTOR where nothing is to lock."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return Descriptor.opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, PermissionError):  # no file, or one that only its owner may open
-        return -1
+        return NO_DESCRIPTOR
     except OSError as exc:
         if exc.errno != errno.ELOOP:
             raise
-        return -1  # a symbolic link: the file keeps its own name, so its writer loses nothing
+        return NO_DESCRIPTOR  # a symbolic link: the file keeps its name, its writer loses nothing

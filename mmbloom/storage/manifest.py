@@ -24,13 +24,11 @@ def read_manifest(path: FilePath) -> bytes:
     """
     text = path_text(path)
     fd, found = open_regular(text, os.O_RDONLY)
-    try:
+    with fd:
         if found.st_size > MAX_BYTES:
             hint = "It is no manifest of a stack: check the path"
             raise FormatError(text, "size", 0, f"at most {MAX_BYTES} bytes", found.st_size, hint)
         return os.read(fd, MAX_BYTES)
-    finally:
-        os.close(fd)
 
 
 def write_manifest(path: FilePath, data: bytes, if_exists: IfExists) -> None:

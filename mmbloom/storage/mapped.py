@@ -11,7 +11,7 @@ import mmap
 import os
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 from mmbloom.errors import ClosedError, FormatError, TruncatedError
 from mmbloom.format.fields import HEADER, HEADER_BYTES, MAGIC, SLOT_BYTES, SLOT_OFFSETS
@@ -25,35 +25,26 @@ from mmbloom.storage.advice import (
     runs_of,
     start_reading,
 )
-from mmbloom.storage.closing import Closing
 from mmbloom.storage.digests import check_digest, digest_of
 from mmbloom.storage.guard import GuardedMap, map_to_read
 from mmbloom.storage.paths import FilePath, open_regular, path_text
+from mmbloom.storage.storage import Mode, Stamp, Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from mmbloom.engine import Guard
     from mmbloom.format.status import Status
-
-Mode = Literal["map", "ram", "pread"]
 
 _SLOTS_END = SLOT_OFFSETS[-1] + SLOT_BYTES
 # A writer that writes both slots while one page is read makes both look torn, for microseconds.
 _NUM_READS = 5
 _READ_PAUSE_SECONDS = 0.001
+# A smaller file is not worth the question whether it is cold (~10 us).
+_SMALLEST_COLD_BYTES = 16 << 20
 
 
-class Stamp(NamedTuple):
-    """Which file a path leads to, and whether somebody has written to it since."""
-
-    device: int
-    inode: int
-    file_bytes: int
-    mtime_ns: int
-
-
-class MappedFile(Closing):
+class MappedFile(Storage):
     """One filter file, mapped read-only.
 
     Guarantee: when it was opened, the header was sound and the file as long as it says. The map is
@@ -63,7 +54,7 @@ class MappedFile(Closing):
     Limits: if somebody cuts the file short while it is mapped, the process that touches the missing
     part is killed (SIGBUS), unless it has called install_sigbus_guard(). So replace a file by
     rename, as NewFile does, never in place. check_length() finds a cut before a touch does.
-    LoadedFile and UnmappedFile are the kinds for files that may be cut.
+    LoadedFile and PreadFile are for files that may be cut.
 
     Attributes: path; header; status and status_recovered, as on opening; stamp, as on opening.
     """
@@ -72,8 +63,8 @@ class MappedFile(Closing):
 
     def __init__(self, path: str, page: HeaderPage, file_map: mmap.mmap, stamp: Stamp) -> None:
         """Hold what open() has checked and mapped."""
-        self.path = path
-        self.header, self.status = page.header, page.status
+        self.path: str = path
+        self.header, self._status = page.header, page.status
         self.status_recovered = page.status_recovered
         self.stamp = stamp
         self._map: mmap.mmap | None = file_map
@@ -104,11 +95,9 @@ class MappedFile(Closing):
         text = path_text(path)
         check_advice(advice)
         fd, found = open_regular(text, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW))
-        try:
+        with fd:  # what holds the file has its own
             page = read_page_of(fd, text)
-            opened = cls._hold(fd, text, page, _stamp_of(found), expected_digest)
-        finally:
-            os.close(fd)  # what holds the file has its own
+            opened = cls._hold(fd, text, page, stamp_of(found), expected_digest)
         try:
             opened.advise(advice)
         except BaseException:
@@ -125,6 +114,11 @@ class MappedFile(Closing):
             check_digest(digest_of(fd, path), expected_digest, path)
         file_map = map_file(fd, path, page.header, mmap.MAP_SHARED, mmap.PROT_READ, map_to_read)
         return cls(path, page, file_map, stamp)
+
+    @property
+    def status(self) -> Status:
+        """The status, as on opening."""
+        return self._status
 
     @property
     def payload(self) -> memoryview:
@@ -171,11 +165,27 @@ class MappedFile(Closing):
 
         return page_in
 
-    def page_in_pages(self, page_numbers: Sequence[int]) -> None:
-        """Wait for these 4 KiB pages of the payload, ascending; raise as what pager() returns."""
+    def is_cold(self) -> bool:
+        """Return whether some of the payload is on disk only, and worth reading ahead."""
+        if self.header.payload_bytes < _SMALLEST_COLD_BYTES:
+            return False
+        from mmbloom.storage.residency import is_cold  # needs ctypes, which takes long to load
+
+        return is_cold(self)
+
+    @contextmanager
+    def loaded(self, page_numbers: Iterable[int]) -> Iterator[None]:
+        """Have these pages of the payload, ascending, in memory during the block.
+
+        The disk reads many pages at a time. Waits as a touch would, but for an error in place of a
+        signal: raises as what pager() returns.
+        """
+        numbers = list(page_numbers)
+        self.start_reading(numbers)
         page_in = self.pager()
-        for start, count in runs_of(page_numbers):
+        for start, count in runs_of(numbers):
             page_in(PAGE_BYTES * start, PAGE_BYTES * count)
+        yield
 
     @property
     def guard(self) -> Guard | None:
@@ -270,7 +280,7 @@ class MappedFile(Closing):
 
 def stamp_at(path: FilePath) -> Stamp:
     """Return the stamp of the file that has this path now. Cost: one stat."""
-    return _stamp_of(os.stat(path_text(path)))
+    return stamp_of(os.stat(path_text(path)))
 
 
 def is_filter(path: FilePath, *, follow_links: bool = True) -> bool:
@@ -280,13 +290,12 @@ def is_filter(path: FilePath, *, follow_links: bool = True) -> bool:
         FormatError: no regular file; without *follow_links* also a symbolic link. OSError.
     """
     fd, _ = open_regular(path_text(path), os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW))
-    try:
+    with fd:
         return os.pread(fd, len(MAGIC), 0) == MAGIC
-    finally:
-        os.close(fd)
 
 
-def _stamp_of(found: os.stat_result) -> Stamp:
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file, from what stat() says of it."""
     return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 

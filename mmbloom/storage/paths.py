@@ -11,6 +11,7 @@ import stat
 from typing import NoReturn
 
 from mmbloom.errors import FormatError, ParameterError, ParameterTypeError
+from mmbloom.storage.descriptors import Descriptor
 
 FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -43,7 +44,7 @@ def path_text(path: FilePath) -> str:
     return text
 
 
-def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
+def open_regular(path: str, flags: int) -> tuple[Descriptor, os.stat_result]:
     """Open an existing regular file; return its descriptor, which the caller closes, and its fstat.
 
     Raises:
@@ -53,20 +54,17 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
     # O_NONBLOCK: opening a FIFO would wait for its other end, perhaps for ever. Regular files
     # ignore it.
     try:
-        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        fd = Descriptor.opened(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as exc:
         if exc.errno == errno.ENXIO:  # a socket, or a device without a driver
             _refuse_type(path, os.stat(path).st_mode)
         if exc.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
             _refuse_type(path, stat.S_IFLNK)
         raise
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            _refuse_type(path, found.st_mode)
-    except BaseException:
-        os.close(fd)
-        raise
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        fd.close()
+        _refuse_type(path, found.st_mode)
     return fd, found
 
 

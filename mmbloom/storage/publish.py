@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self
 
 from mmbloom.errors import LockHeldError, ParameterError
+from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 from mmbloom.storage.locks import unlock_and_close, writers_kept_out
 from mmbloom.storage.paths import FilePath, path_text
 from mmbloom.storage.space import raise_disk_error, reserve, write_all
@@ -69,8 +70,8 @@ class NewFile:
         self.file_bytes = file_bytes
         self._replaces = if_exists == "replace"
         self._folder, self._name = os.path.split(self.path)
-        self._folder_fd = -1
-        self._temporary = Temporary(-1, "")
+        self._folder_fd = NO_DESCRIPTOR
+        self._temporary = Temporary(NO_DESCRIPTOR, "")
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
@@ -161,9 +162,9 @@ class NewFile:
         self._temporary = self._temporary._replace(name="")
         sync_folder(self._folder_fd)
 
-    def _open_folder(self) -> int:
+    def _open_folder(self) -> Descriptor:
         try:
-            return os.open(self._folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return Descriptor.of_folder(self._folder)
         except FileNotFoundError as exc:
             text = "the folder does not exist: make it first"
             raise FileNotFoundError(errno.ENOENT, text, self._folder) from exc
@@ -192,16 +193,14 @@ class NewFile:
 
     def _discard(self) -> None:
         """Let go of everything; what has not been published is gone with it."""
-        temporary, self._temporary = self._temporary, Temporary(-1, "")
-        folder_fd, self._folder_fd = self._folder_fd, -1
+        temporary, self._temporary = self._temporary, Temporary(NO_DESCRIPTOR, "")
+        folder_fd, self._folder_fd = self._folder_fd, NO_DESCRIPTOR
         # A forked child that leaves the block must not take its parent's file away.
         if temporary.name and os.getpid() == self._pid:
             with suppress(FileNotFoundError):
                 os.unlink(temporary.name, dir_fd=folder_fd)
-        if temporary.fd >= 0:
-            unlock_and_close(temporary.fd, self._pid)
-        if folder_fd >= 0:
-            os.close(folder_fd)
+        unlock_and_close(temporary.fd, self._pid)
+        folder_fd.close()
 
 
 def withdraw(path: FilePath, inode: Inode) -> None:

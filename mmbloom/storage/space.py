@@ -53,13 +53,16 @@ def write_all(fd: int, path: str, offset: int, *buffers: ReadableBuffer) -> None
     views = [view.cast("B") for view in given if view.nbytes]  # an empty array cannot be cast
     start, num_left = offset, sum(map(len, views))
     while num_left:
-        piece = _first(views, PIECE_BYTES - start % PIECE_BYTES)
+        room = PIECE_BYTES - start % PIECE_BYTES
+        piece = views if num_left <= room else _first(views, room)
         try:
             one = len(piece) == 1
             done = os.pwrite(fd, piece[0], start) if one else os.pwritev(fd, piece, start)
         except OSError as exc:
             raise_disk_error(exc, fd, path, num_left)
-        start, num_left, views = start + done, num_left - done, _rest(views, done)
+        start, num_left = start + done, num_left - done
+        if num_left:
+            views = _rest(views, done)
 
 
 def _first(views: list[memoryview], num_bytes: int) -> list[memoryview]:

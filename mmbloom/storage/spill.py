@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmbloom.errors import SpillError
 from mmbloom.storage.closing import Closing
+from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 from mmbloom.storage.paths import FilePath, path_text
 from mmbloom.storage.space import raise_disk_error, write_all
 from mmbloom.storage.temporary import open_temporary
@@ -35,7 +36,7 @@ class SpillFile(Closing):
         num_bytes: what has been reserved.
     """
 
-    def __init__(self, where: str, fd: int, num_bytes: int) -> None:
+    def __init__(self, where: str, fd: Descriptor, num_bytes: int) -> None:
         """Take over a descriptor."""
         self.where, self.num_bytes, self._fd = where, num_bytes, fd
 
@@ -47,32 +48,29 @@ class SpillFile(Closing):
             OSError: the folder does not exist, or cannot be written.
         """
         where = path_text(folder) or "."
-        folder_fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            temporary = open_temporary(folder_fd, "mmbloom-spill")
-            if temporary.name:  # a system without unnamed files: the name goes now, the file later
-                os.unlink(temporary.name, dir_fd=folder_fd)
-        except OSError as exc:
-            exc.filename = where
-            raise
-        finally:
-            os.close(folder_fd)
+        with Descriptor.of_folder(where) as folder_fd:
+            try:
+                temporary = open_temporary(folder_fd, "mmbloom-spill")
+                if temporary.name:  # a system without unnamed files: now the name, later the file
+                    os.unlink(temporary.name, dir_fd=folder_fd)
+            except OSError as exc:
+                exc.filename = where
+                raise
         return cls(where, temporary.fd, 0)
 
     @classmethod
     def named(cls, path: str, num_bytes: int) -> Self:
         """Open the file at *path*, or make it; keep its first *num_bytes* and drop the rest."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(path, flags, _OWNER_ONLY)
+        fd = Descriptor.opened(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _OWNER_ONLY)
         try:
             found = os.fstat(fd).st_size
             os.ftruncate(fd, min(found, num_bytes))
         except OSError as exc:
-            os.close(fd)
+            fd.close()
             exc.filename = path
             raise
         if found < num_bytes:
-            os.close(fd)
+            fd.close()
             raise SpillError(path, f"it has {found} bytes, {num_bytes} at the last checkpoint")
         return cls(path, fd, num_bytes)
 
@@ -123,6 +121,5 @@ class SpillFile(Closing):
 
     def close(self) -> None:
         """Give the space back, unless the file has a name."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        fd, self._fd = self._fd, NO_DESCRIPTOR
+        fd.close()

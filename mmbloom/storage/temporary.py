@@ -15,10 +15,10 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
+from mmbloom.storage.descriptors import Descriptor
 from mmbloom.storage.locks import try_flock
 
-_FLAGS = os.O_RDWR | os.O_CLOEXEC
-_NEW_FLAGS = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _FLAGS
+_NEW_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 # EOPNOTSUPP: the file system has no unnamed files. EISDIR, ENOENT: the kernel is older than they
 # are. EINVAL: the same from some user-space file systems.
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
@@ -37,7 +37,7 @@ class Temporary(NamedTuple):
     with.
     """
 
-    fd: int
+    fd: Descriptor
     name: str
     mode: int = 0
 
@@ -45,7 +45,7 @@ class Temporary(NamedTuple):
 def open_temporary(folder_fd: int, target: str) -> Temporary:
     """Make an empty file that will become *target*, open for both, with mode 0600."""
     try:
-        fd = os.open(".", os.O_TMPFILE | _FLAGS, _PUBLIC_MODE, dir_fd=folder_fd)
+        fd = Descriptor.opened(".", os.O_TMPFILE | os.O_RDWR, _PUBLIC_MODE, dir_fd=folder_fd)
     except OSError as exc:
         if exc.errno not in _NO_TMPFILE:
             raise
@@ -54,7 +54,7 @@ def open_temporary(folder_fd: int, target: str) -> Temporary:
             mode = _mode_of(fd)
             os.fchmod(fd, _PRIVATE_MODE)  # nobody else could open a file without a name so far
             return Temporary(fd, "", mode)
-        os.close(fd)  # without /proc it could never get a name
+        fd.close()  # without /proc it could never get a name
     remove_stale(folder_fd, target)
     return _open_named(folder_fd, target)
 
@@ -111,12 +111,12 @@ def _open_named(folder_fd: int, target: str) -> Temporary:
     mode = _mode_of_new_files(folder_fd, target)
     while True:
         name = temporary_name(target)
-        fd = os.open(name, _NEW_FLAGS, _PRIVATE_MODE, dir_fd=folder_fd)
+        fd = Descriptor.opened(name, _NEW_FLAGS, _PRIVATE_MODE, dir_fd=folder_fd)
         # Until it is locked, a builder in another container may take it for a leftover and remove
         # it: then make another one.
         if try_flock(fd) and os.fstat(fd).st_nlink:
             return Temporary(fd, name, mode)
-        os.close(fd)
+        fd.close()
 
 
 def _mode_of_new_files(folder_fd: int, target: str) -> int:
@@ -126,11 +126,10 @@ def _mode_of_new_files(folder_fd: int, target: str) -> int:
     read all that is written later, and asking for the umask sets it for all threads.
     """
     name = temporary_name(target)
-    fd = os.open(name, _NEW_FLAGS, _PUBLIC_MODE, dir_fd=folder_fd)
     try:
-        return _mode_of(fd)
+        with Descriptor.opened(name, _NEW_FLAGS, _PUBLIC_MODE, dir_fd=folder_fd) as fd:
+            return _mode_of(fd)
     finally:
-        os.close(fd)
         with suppress(FileNotFoundError):  # another container took it for a leftover
             os.unlink(name, dir_fd=folder_fd)
 
@@ -157,15 +156,14 @@ def _rename_new(folder_fd: int, name: str, target: str) -> None:
 
 
 def _remove_unlocked(folder_fd: int, name: str) -> None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     # FileNotFoundError: another builder was faster. PermissionError: somebody else's, so it stays.
-    with suppress(FileNotFoundError, PermissionError):
-        fd = os.open(name, flags, dir_fd=folder_fd)
-        try:
-            if try_flock(fd):
-                os.unlink(name, dir_fd=folder_fd)
-        finally:
-            os.close(fd)
+    with (
+        suppress(FileNotFoundError, PermissionError),
+        Descriptor.opened(name, flags, dir_fd=folder_fd) as fd,
+    ):
+        if try_flock(fd):
+            os.unlink(name, dir_fd=folder_fd)
 
 
 def _is_alive(pid: int) -> bool:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Self
 from mmbloom.errors import ClosedError, ParameterError
 from mmbloom.format.fields import WRITER_OPEN
 from mmbloom.storage.advice import PAGE_BYTES, Advice, advise, check_advice
-from mmbloom.storage.closing import Closing
 from mmbloom.storage.mapped import check_length, map_file, release
 from mmbloom.storage.paths import FilePath, open_regular, path_text
 from mmbloom.storage.slots import StatusSlots
 from mmbloom.storage.space import write_all
+from mmbloom.storage.storage import Storage
 from mmbloom.storage.writer_claim import Claim, refuse_sealed, replaced
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _MAP_NORESERVE = 0x4000  # linux/mman.h; Python's mmap names it since 3.13
 _MAX_PRIVATE_BYTES = 64 << 20
 
 
-class WritableFile(Closing):
+class WritableFile(Storage):
     """A WRITABLE filter file, held by its one writer.
 
     Guarantee: at most one of these per file on this host, whichever name or link it is opened by.
@@ -49,12 +49,17 @@ class WritableFile(Closing):
     Attributes: path (links resolved), header.
     """
 
+    is_writable = True
+
     def __init__(self, claim: Claim, page: HeaderPage, file_map: mmap.mmap) -> None:
         """Hold what open() has claimed and mapped."""
-        self.path, self.header = claim.path, page.header
+        self.path: str = claim.path
+        self.header = page.header
         self._claim, self._slots = claim, StatusSlots(claim, page)
         self._map: mmap.mmap | None = file_map
         self._view = memoryview(file_map)
+        start = page.header.payload_offset
+        self._ends = start, start + page.header.payload_bytes
         self._unsynced = False
         self._copied: dict[int, int] = {}  # start -> bytes: private copies that the file has too
         self._num_copied_bytes = 0
@@ -109,15 +114,15 @@ class WritableFile(Closing):
         Cost: about 5 us a run of one page; 40 to 80 us where the page cache has the file in large
         folios, as after a copy, or a reader with advice "normal".
         """
-        start_of_payload = self.header.payload_offset
-        end_of_payload = start_of_payload + self.header.payload_bytes
+        start_of_payload, end_of_payload = self._ends
         fd = self._writing()
         for first_page, num_pages in runs:
             start = start_of_payload + PAGE_BYTES * first_page
             end = min(start + PAGE_BYTES * num_pages, end_of_payload)
             if not start_of_payload <= start < end:
                 raise ParameterError("runs", "pages of the payload", (first_page, num_pages))
-            self._before_change()
+            if not self._unsynced:
+                self._before_change()
             write_all(fd, self.path, start, self._view[start:end])
             num_new_bytes = end - start - self._copied.get(start, 0)
             if num_new_bytes > 0:
@@ -175,27 +180,27 @@ class WritableFile(Closing):
         self._slots.copy_durably()
         self._unsynced = False
 
-    def close(self, status: Status | None = None) -> None:
+    def close(self, status: Status | None = None, *, keep_mark: bool = False) -> None:
         """Unmap, unlock, close; may be called again.
 
-        With *status*: flush it first and clear WRITER_OPEN. With None, or when that flush raises: a
-        file that was changed keeps WRITER_OPEN, as if its writer had died. A forked child only lets
-        go of its copy.
+        With *status*: flush it first and clear WRITER_OPEN, unless *keep_mark*. With None, or when
+        that flush raises: a file that was changed keeps WRITER_OPEN, as if its writer had died. A
+        forked child only lets go of its copy.
         """
         if self._map is None:
             return
         try:
             if status is not None and self._claim.is_own and not self.status.is_sealed:
-                self._close_status(status)
+                self._close_status(status, WRITER_OPEN if keep_mark else 0)
         finally:
             file_map, self._map = self._map, None
             release(self._view, file_map)
             self._claim.release()
 
-    def _close_status(self, status: Status) -> None:
+    def _close_status(self, status: Status, writer_open: int) -> None:
         if self._slots.is_marked or self._slots.differs_from(status):
             self._check_file()
-            self._slots.write_durably(status, 0)
+            self._slots.write_durably(status, writer_open)
 
     def _own_map(self) -> mmap.mmap:
         if self._map is None:
@@ -233,13 +238,11 @@ def _map_privately(claim: Claim, page: HeaderPage) -> mmap.mmap:
     # A descriptor of its own: the map keeps a duplicate of it, and a duplicate of the claim's would
     # keep the lock on the file for as long as a view of the payload, or a forked child, lives.
     fd, found = open_regular(claim.path, os.O_RDONLY)
-    try:
+    with fd:
         if not os.path.samestat(found, os.fstat(claim.fd)):
             raise replaced(claim.path)
         flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
         file_map = map_file(fd, claim.path, page.header, flags, mmap.PROT_READ | mmap.PROT_WRITE)
-    finally:
-        os.close(fd)
     # Read-ahead would fill the page cache with large folios, where a write of 4 KiB takes 40 us and
     # more: the file system walks all the buffers of the folio. In single pages it takes 3 us.
     file_map.madvise(mmap.MADV_RANDOM)

@@ -6,7 +6,6 @@ Puts the two locks of ``locks`` and the descriptor to write to together, for ``w
 from __future__ import annotations
 
 import errno
-import io
 import os
 import weakref
 from typing import TYPE_CHECKING, Self
@@ -18,6 +17,7 @@ from mmbloom.storage.paths import open_regular
 
 if TYPE_CHECKING:
     from mmbloom.format.header import HeaderPage
+    from mmbloom.storage.descriptors import Descriptor
 
 _SEALED = "sealed, and a sealed file never changes: open it with mmbloom.open(), or build a new one"
 _REPLACED = (
@@ -35,10 +35,10 @@ class Claim:
     there the descriptor is closed, and check_own() raises.
     """
 
-    def __init__(self, path: str, lock: WriterLock, file: io.FileIO) -> None:
+    def __init__(self, path: str, lock: WriterLock, fd: Descriptor) -> None:
         """Hold what take() has locked and opened."""
-        self.path, self.fd = path, file.fileno()
-        self._lock, self._file, self._pid = lock, file, os.getpid()
+        self.path, self.fd = path, fd
+        self._lock, self._pid = lock, os.getpid()
         _HELD.add(self)
 
     @classmethod
@@ -51,7 +51,7 @@ class Claim:
             OSError, FormatError: as for reading.
         """
         # Look first: a path that nobody can write gets no lock file beside it.
-        os.close(_open(path)[0])
+        _open(path)[0].close()
         lock = WriterLock(path)
         lock.acquire()
         try:
@@ -59,7 +59,7 @@ class Claim:
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, io.FileIO(fd, "r+")), page
+        return cls(path, lock, fd), page
 
     @property
     def is_own(self) -> bool:
@@ -86,13 +86,13 @@ class Claim:
 
     def release(self) -> None:
         """Close and unlock."""
-        self._file.close()  # with it goes the lock on the file itself
+        self.fd.close()  # with it goes the lock on the file itself
         self._lock.release()
         _HELD.discard(self)
 
     def let_go(self) -> None:
         """Close in a forked child, without unlocking: the lock is its parent's."""
-        self._file.close()
+        self.fd.close()
 
 
 def refuse_sealed(path: str) -> ReadOnlyError:
@@ -105,7 +105,7 @@ def replaced(path: str) -> OSError:
     return OSError(errno.ESTALE, _REPLACED, path)
 
 
-def _open(path: str, lock: WriterLock | None = None) -> tuple[int, HeaderPage]:
+def _open(path: str, lock: WriterLock | None = None) -> tuple[Descriptor, HeaderPage]:
     """Open for writing and read the header; with *lock*, lock the file itself before reading."""
     for _ in range(_NUM_OPENS):
         fd, found = open_regular(path, os.O_RDWR)
@@ -116,9 +116,9 @@ def _open(path: str, lock: WriterLock | None = None) -> tuple[int, HeaderPage]:
                 _check_writable(page, path)
                 return fd, page
         except BaseException:
-            os.close(fd)
+            fd.close()
             raise
-        os.close(fd)
+        fd.close()
     raise replaced(path)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from mmbloom.errors import ParameterError, ParameterTypeError
 from mmbloom.format.fields import HEADER_BYTES
+from mmbloom.storage.descriptors import Descriptor
 from mmbloom.storage.locks import folder_locked, writers_kept_out
 from mmbloom.storage.paths import open_regular
 from mmbloom.storage.publish import sync_folder
@@ -92,6 +93,13 @@ class Generations:
             ]
         return sorted(int(match[1]) for match in matches if match)
 
+    def next_number(self, previous: int) -> int:
+        """Return a number above *previous* and those of all generations that nothing else has."""
+        number = max([previous, *self.numbers()]) + 1
+        while os.path.lexists(self.path_of(number)):  # a folder, for instance
+            number += 1
+        return number
+
     def current(self) -> int | None:
         """Return the number of the current generation; None if it has none, or there is none.
 
@@ -119,7 +127,7 @@ class Generations:
         Raises:
             LockHeldError: a writer has the current file open.
         """
-        folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder_fd = Descriptor.of_folder(self._folder)
         name = temporary_name(self._target)
         try:
             remove_stale(folder_fd, self._target)
@@ -131,7 +139,7 @@ class Generations:
             # Still there after an error, or if both names led to one file: then rename does not.
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder_fd)
-            os.close(folder_fd)
+            folder_fd.close()
 
     def discard(self, number: int) -> None:
         """Remove the file of a generation; its readers keep it."""
@@ -148,7 +156,7 @@ class Generations:
             LockHeldError: a writer has the current file open; nothing was removed.
             FileNotFoundError: there is no such name.
         """
-        folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder_fd = Descriptor.of_folder(self._folder)
         try:
             with writers_kept_out(self.path):
                 # What killed publishers have left would keep its space.
@@ -159,16 +167,14 @@ class Generations:
                 os.unlink(self.path)
             sync_folder(folder_fd)
         finally:
-            os.close(folder_fd)
+            folder_fd.close()
 
 
 def _header_of(path: str) -> bytes:
     """Return the first page of a file: digest of the content, UUID, and number of generation."""
     fd, _ = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
+    with fd:
         return os.pread(fd, HEADER_BYTES, 0)
-    finally:
-        os.close(fd)
 
 
 def _is_name(name: str) -> bool:

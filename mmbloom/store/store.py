@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import operator
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from mmbloom.errors import NotInStoreError, ParameterError, ParameterTypeError
-from mmbloom.filters.following import check_follow
-from mmbloom.filters.opening import open_reading
+from mmbloom.errors import FormatError, NotInStoreError, ParameterError, ParameterTypeError
+from mmbloom.filters.access import opened_now
+from mmbloom.filters.filter import check_successor
+from mmbloom.filters.following import Follower
+from mmbloom.filters.opening import open_with
 from mmbloom.filters.sealing import next_generation
 from mmbloom.operations.publishing import (
     open_finished,
@@ -20,19 +23,21 @@ from mmbloom.operations.publishing import (
     write_copy,
     write_generation,
 )
-from mmbloom.storage.open_options import Reading
+from mmbloom.storage.open_options import OpenOptions
 from mmbloom.storage.paths import path_text
+from mmbloom.storage.progress import Reporter
 from mmbloom.storage.publish import NewFile
 from mmbloom.store.generations import Generations, check_name, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmbloom.filters.reloading import ReloadableHandle
-    from mmbloom.storage.mapped import Mode
+    from mmbloom.filters.filter import Filter
+    from mmbloom.filters.opened import Opened
+    from mmbloom.storage.advice import Advice
     from mmbloom.storage.paths import FilePath
-
-    Progress = Callable[[int, int], object]
+    from mmbloom.storage.progress import Progress
+    from mmbloom.storage.storage import Mode
 
 
 class Store:
@@ -75,12 +80,12 @@ class Store:
             raise ParameterTypeError("keep", "an int", keep) from exc
         if self._keep < 0:
             raise ParameterError("keep", "0 or more", keep)
-        self._reading = Reading(mode=mode, follow_links=False).checked()
-        check_follow(follow, self._reading)
+        self._options = OpenOptions(mode=mode, follow_links=False).checked()
+        Follower.checked(follow, self._options)
         self._follow = follow
         names_in(self.folder)
 
-    def __getitem__(self, name: str) -> ReloadableHandle:
+    def __getitem__(self, name: str) -> Filter:
         """Open the current generation of *name* read-only.
 
         Raises:
@@ -88,9 +93,34 @@ class Store:
             ParameterError: no name of a filter.
             FormatError, OSError: as BloomFilter.open(); FormatError also for a symbolic link.
         """
+        return self._open(name, self._options, self._follow)
+
+    def open(
+        self,
+        name: str,
+        *,
+        advice: Advice = "random",
+        mode: Mode | None = None,
+        follow: float | None = None,
+    ) -> Filter:
+        """Open the current generation of *name* read-only, in another way than ``store[name]``.
+
+        Args:
+            name: of the filter.
+            advice: as for BloomFilter.open().
+            mode: as for BloomFilter.open(); None is that of the store.
+            follow: as for BloomFilter.open(); None is that of the store.
+
+        Raises:
+            NotInStoreError, ParameterError, FormatError, OSError: as ``store[name]``.
+        """
+        options = self._options._replace(advice=advice, mode=mode or self._options.mode).checked()
+        return self._open(name, options, self._follow if follow is None else follow)
+
+    def _open(self, name: str, options: OpenOptions, follow: float | None) -> Filter:
         path = self._generations(name).path
         try:
-            return open_reading(path, self._reading, self._follow)
+            return open_with(path, options, follow)
         except FileNotFoundError as exc:
             raise self._no_filter(name) from exc
 
@@ -102,19 +132,27 @@ class Store:
         """Yield all names, sorted."""
         return iter(names_in(self.folder))
 
-    def publish(self, name: str, new: FilePath, *, progress: Progress | None = None) -> int:
+    def publish(
+        self,
+        name: str,
+        new: FilePath,
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> int:
         """Make a copy of a sealed file the current generation of *name*, which may be new.
 
         Args:
             name: printable, up to 200 bytes, without separators, not hidden.
             new: the file; it stays as it is.
-            progress: called as ``progress(done_bytes, total_bytes)``.
+            progress: called with a Progress from this thread, at most every 0.1 s.
 
         Returns:
             The number of the generation, which the header of the copy has too: higher than all
             before under this name.
 
         Raises:
+            IncompatibleError: the current generation has another kind or key form, so readers that
+                follow it would refuse this one. remove() the name first.
             As ``mmbloom.publish``; FormatError also for a symbolic link that has the name. The
             current generation is then still the old one.
 
@@ -124,15 +162,15 @@ class Store:
         refuse_foreign(files.path, follow_links=False)  # better now than after the copy
         # The number is chosen when all else is done.
         draft = os.path.join(self.folder, files.draft_name)
-        with (
-            open_finished(new) as finished,
-            NewFile(draft, finished.header.file_bytes) as copy,
-        ):
-            write_copy(finished, copy, progress)
+        with open_finished(new) as finished, ExitStack() as stack:
+            self._check_successor(files, finished)
+            copy = stack.enter_context(NewFile(draft, finished.header.file_bytes))
+            write_copy(finished, copy, Reporter(progress, "copy", "bytes").tell)
             with files.locked():
                 refuse_foreign(files.path, follow_links=False)
+                self._check_successor(files, finished)
                 previous = self._number_current(files)
-                number = max([previous, *files.numbers()]) + 1
+                number = files.next_number(previous)
                 write_generation(finished, copy, number)
                 copy.rename(files.file_name(number))
                 copy.publish()
@@ -221,8 +259,19 @@ class Store:
     def _no_filter(self, name: str) -> NotInStoreError:
         return NotInStoreError(self.folder, name, "filter")
 
+    def _check_successor(self, files: Generations, new: Opened) -> None:
+        """Raise IncompatibleError if readers that follow the name would refuse *new*.
+
+        A current file that cannot be opened has no followers.
+        """
+        try:
+            with open_with(files.path, self._options) as current:
+                check_successor(opened_now(current), new)
+        except (FileNotFoundError, FormatError):
+            return
+
     def _check(self, path: str) -> None:
-        open_reading(path, self._reading).close()
+        open_with(path, self._options).close()
 
     def _number_current(self, files: Generations) -> int:
         """Return the number of the current generation, 0 if there is none."""

@@ -1,4 +1,4 @@
-"""How much memory and how many threads a build takes."""
+"""How much memory and how many threads a build uses."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("asked", [32 * MIB, np.int64(64 * MIB), 1 << 50])
-def test_what_was_asked_for_is_taken(asked: int) -> None:
-    """Any integer; more than there is, too: it is not touched before it is needed."""
+def test_the_memory_asked_for_is_used(asked: int) -> None:
+    """Any integer, even more than the machine has: memory is not touched before it is needed."""
     assert memory_budget(asked) == asked
 
 
 @pytest.mark.parametrize("asked", [0, -1, 32 * MIB - 1])
-def test_too_little_is_refused_with_the_least_there_is(asked: int) -> None:
-    """Below it not even the ends of the partitions have room."""
+def test_too_little_memory_is_refused_with_the_least_allowed(asked: int) -> None:
+    """With less, the first chunk of each partition would not fit."""
     with pytest.raises(ParameterError, match="32 MiB"):
         memory_budget(asked)
 
 
 @pytest.mark.parametrize("asked", ["1G", 1e9, True, b"1"])
-def test_what_is_no_integer_is_no_memory(asked: object) -> None:
-    """Sizes in words are the command line's."""
+def test_memory_must_be_an_integer(asked: object) -> None:
+    """Sizes such as 1G are for the command line only."""
     with pytest.raises(ParameterTypeError, match="memory"):
         memory_budget(asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("asked", [1, 256, np.int64(7)])
-def test_as_many_threads_as_asked_for(asked: int) -> None:
-    """Whether there are cores for them or not."""
+def test_the_number_of_threads_asked_for_is_used(asked: int) -> None:
+    """Even if there are fewer cores."""
     assert num_jobs(asked, 32 * MIB) == asked
 
 
 @pytest.mark.parametrize("asked", [0, -1, 257])
-def test_no_thread_and_too_many_are_refused(asked: int) -> None:
-    """A mistake; each has a share of the memory."""
+def test_too_few_and_too_many_threads_are_refused(asked: int) -> None:
+    """Each thread needs memory of its own."""
     with pytest.raises(ParameterError, match="1 to 256"):
         num_jobs(asked, 1 << 40)
 
 
 @pytest.mark.parametrize("asked", ["2", 2.0, True])
-def test_what_is_no_integer_is_no_number_of_threads(asked: object) -> None:
-    """By name."""
+def test_the_number_of_threads_must_be_an_integer(asked: object) -> None:
+    """The error names the parameter."""
     with pytest.raises(ParameterTypeError, match="jobs"):
         num_jobs(asked, 1 << 30)  # type: ignore[arg-type]
 
 
-def test_by_default_there_is_a_thread_a_core_that_has_its_memory(
+def test_by_default_there_is_a_thread_per_core_if_memory_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of the cores that this process may run on; a build with the least memory still runs."""
+    """Only cores that this process may run on count; with the least memory there is one thread."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
 
     assert num_jobs(None, 8 << 30) == 64
     assert 1 <= num_jobs(None, 32 * MIB) < 64
 
 
-def test_by_default_it_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And never less than the least."""
+def test_by_default_a_quarter_of_free_memory_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And never less than the least allowed."""
     monkeypatch.setattr(budget, "free_memory_bytes", lambda: 4 << 30)
     assert memory_budget(None) == 1 << 30
     monkeypatch.setattr(budget, "free_memory_bytes", lambda: 1 << 20)
@@ -86,14 +86,14 @@ def test_by_default_it_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPa
         pytest.param(None, b"100000000\n", None, id="no-file"),
     ],
 )
-def test_in_a_container_what_is_free_is_what_its_limit_leaves(
+def test_in_a_container_its_limit_decides_what_is_free(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     limit: bytes | None,
     used: bytes,
     free: int | None,
 ) -> None:
-    """The machine's memory is not its own: who takes a quarter of that is killed."""
+    """A process that uses a quarter of the machine's memory may be killed."""
     if limit is not None:
         (tmp_path / "limit").write_bytes(limit)
     (tmp_path / "used").write_bytes(used)

@@ -1,4 +1,4 @@
-"""An offline build: keys, seen once and in any order, become one sealed file."""
+"""An offline build: keys, read once and in any order, become one sealed file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from mmbloom import (
     ParameterError,
     SourceError,
 )
-from mmbloom.building.builder import Parameters, Resources, build_file
 from mmbloom.engine import hash_key
 
 if TYPE_CHECKING:
@@ -42,12 +41,12 @@ def build(path: Path, some: object, **parameters: object) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build at the time of the clock, wherever the tests run."""
+    """Let files have the current date, even if the environment gives another."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
 
 
 def test_a_build_is_a_sealed_file_as_large_as_its_keys_need(tmp_path: Path, layout: str) -> None:
-    """Opened read-only, with exact counts, the rate that it really has, and sound checksums."""
+    """It is opened read-only, with exact counts, its true rate, and valid checksums."""
     with mmbloom.build(tmp_path / "a.mmb", iter(keys()), fpr=TARGET, layout=layout) as built:
         assert (built.sealed, built.writable) == (True, False)
         assert built.path == str(tmp_path / "a.mmb")
@@ -76,8 +75,8 @@ SOURCES: dict[str, Callable[[list[str]], object]] = {
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "numpy-rows"])
-def test_any_source_of_the_same_keys_gives_the_same_file(tmp_path: Path, kind: str) -> None:
-    """Single adds too: there is one set of bits for a set of keys."""
+def test_the_same_keys_in_any_form_give_the_same_file(tmp_path: Path, kind: str) -> None:
+    """So do single adds: a set of keys has one set of bits."""
     built = build(tmp_path / "built.mmb", SOURCES[kind](keys()), layout="page")
     with BloomFilter.create(
         tmp_path / "added.mmb", capacity=NUM_KEYS, fpr=TARGET, layout="page"
@@ -99,7 +98,7 @@ def test_rows_of_bytes_are_keys(tmp_path: Path) -> None:
         assert built.contains_many(wide).all()
 
 
-def test_arrow_data_is_built_from_as_it_is(tmp_path: Path) -> None:
+def test_arrow_data_can_be_built_from(tmp_path: Path) -> None:
     """Chunked, with nulls that are skipped or refused."""
     pa = pytest.importorskip("pyarrow")
     column = pa.chunked_array([keys(1500), [None, *keys(1500, start=1500)]])
@@ -115,10 +114,10 @@ def test_arrow_data_is_built_from_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_list_on_disk_is_built_from_line_by_line(
+def test_a_list_on_disk_can_be_built_from(
     tmp_path: Path, compress: Callable[[bytes], bytes]
 ) -> None:
-    """With the field that is the key, decoded by its form; the list knows how far it is."""
+    """A field of each line is the key, decoded by its form; the reader knows how far it is."""
     digests = [hashlib.sha1(key.encode()).hexdigest().upper() for key in keys(500)]  # noqa: S324 - a breach list
     text = "".join(f"{digest}:{i}\r\n" for i, digest in enumerate(digests))
     (tmp_path / "list").write_bytes(compress(text.encode()))
@@ -138,8 +137,8 @@ def test_a_list_on_disk_is_built_from_line_by_line(
         )
 
 
-def test_a_list_is_looked_up_and_added_from_block_by_block(tmp_path: Path) -> None:
-    """What build takes, update and contains_many take too; empty lines are no keys."""
+def test_a_list_can_be_looked_up_and_added(tmp_path: Path) -> None:
+    """What build takes, update and contains_many take too; empty lines are skipped."""
     (tmp_path / "list").write_text("ada\n\ngrace\nalan")
     with BloomFilter.in_memory(capacity=10, fpr=1e-9) as found:
         with mmbloom.read_list(tmp_path / "list") as source:
@@ -157,7 +156,7 @@ def test_a_list_is_looked_up_and_added_from_block_by_block(tmp_path: Path) -> No
 def test_order_and_repetition_leave_no_trace(
     tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not one byte of the file, where the environment gives the date."""
+    """Not a byte of the file differs if the environment gives the date."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     shuffled = keys() + keys(1000)
     random.Random(5).shuffle(shuffled)  # noqa: S311 - the same order in every run
@@ -176,10 +175,10 @@ def test_order_and_repetition_leave_no_trace(
 
 
 @pytest.mark.parametrize("epoch", ["yesterday", "-1", "1e9", str(2**63)])
-def test_a_date_that_is_none_is_refused(
+def test_an_invalid_date_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: str
 ) -> None:
-    """Before the keys are read: a build that should be reproducible and is not helps nobody."""
+    """Before the keys are read: otherwise a build would silently not be reproducible."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
 
     with pytest.raises(ParameterError, match="SOURCE_DATE_EPOCH"):
@@ -192,8 +191,8 @@ def test_a_date_that_is_none_is_refused(
     [{"seed": 1}, {"fpr": 0.01}, {"capacity": 5000}, {"metadata": {"a": 1}}, {"layout": "classic"}],
     ids=str,
 )
-def test_the_uuid_names_keys_and_parameters(tmp_path: Path, other: dict[str, object]) -> None:
-    """Other parameters, or one key more, another identity."""
+def test_the_uuid_depends_on_keys_and_parameters(tmp_path: Path, other: dict[str, object]) -> None:
+    """Other parameters, or one more key, give another UUID."""
     with (
         mmbloom.open(build(tmp_path / "a.mmb", keys(100))) as one,
         mmbloom.open(build(tmp_path / "b.mmb", keys(100), **other)) as two,
@@ -203,7 +202,7 @@ def test_the_uuid_names_keys_and_parameters(tmp_path: Path, other: dict[str, obj
 
 
 def test_the_key_set_is_the_sum_of_the_hashes(tmp_path: Path) -> None:
-    """So files of the same keys are told from others, whatever their sizes and rates."""
+    """So files of the same keys can be recognised, whatever their sizes and rates."""
     total = sum((hi << 64) + lo for hi, lo in (hash_key(key, 0, 0) for key in keys(100)))
     with (
         mmbloom.open(build(tmp_path / "a.mmb", keys(100))) as one,
@@ -217,9 +216,9 @@ def test_the_key_set_is_the_sum_of_the_hashes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 100])
 def test_canaries_are_members_spread_over_the_payload(tmp_path: Path, count: int) -> None:
-    """Up to eight, in ascending order of their places, from the first key on."""
+    """Up to eight, in ascending order of their hashes, beginning with the first."""
     with mmbloom.open(build(tmp_path / "a.mmb", keys(count))) as built:
-        canaries = built._status.canaries
+        canaries = built._opened.status.canaries
     hashes = sorted(hash_key(key, 0, 0) for key in keys(count))
 
     assert len(canaries) == min(count, 8)
@@ -229,7 +228,7 @@ def test_canaries_are_members_spread_over_the_payload(tmp_path: Path, count: int
 
 
 def test_a_capacity_makes_room_for_more_keys_than_there_are(tmp_path: Path) -> None:
-    """As for a list that will grow, or a union; the true rate is far below the target then."""
+    """For example for a union later; the true rate is far below the target then."""
     with mmbloom.open(build(tmp_path / "a.mmb", keys(100), capacity=10_000)) as built:
         assert (built.capacity, built.keys_added) == (10_000, 100)
         assert built.geometry == mmbloom.plan(10_000, TARGET)
@@ -237,7 +236,7 @@ def test_a_capacity_makes_room_for_more_keys_than_there_are(tmp_path: Path) -> N
 
 
 def test_a_capacity_that_the_distinct_keys_exceed_is_refused(tmp_path: Path) -> None:
-    """Repetitions do not count; both numbers are named."""
+    """Repetitions do not count; the error has both numbers."""
     build(tmp_path / "fits.mmb", keys(10) * 3, capacity=10)
 
     with pytest.raises(CapacityError, match="11 distinct keys") as caught:
@@ -252,15 +251,15 @@ def test_a_capacity_that_the_distinct_keys_exceed_is_refused(tmp_path: Path) -> 
     [[], (), iter(()), np.array([], "S3"), set()],
     ids=["list", "tuple", "iterator", "array", "set"],
 )
-def test_no_keys_at_all_is_an_error(tmp_path: Path, nothing: object) -> None:
-    """An empty list is a mistake far upstream; the error names the call for an empty filter."""
+def test_an_empty_list_is_an_error(tmp_path: Path, nothing: object) -> None:
+    """It is probably a mistake; the error names the call that makes an empty filter."""
     with pytest.raises(SourceError, match=r"empty.*create"):
         build(tmp_path / "a.mmb", nothing)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_not_replaced_unasked(tmp_path: Path) -> None:
-    """And that is known before a key is read."""
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    """The error is raised before a key is read."""
     path = build(tmp_path / "a.mmb", keys(5))
     before = sha256_of(path)
     unread = iter(keys(5))
@@ -272,8 +271,8 @@ def test_an_existing_file_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert len(list(unread)) == 5
 
 
-def test_a_file_is_replaced_when_asked_for(tmp_path: Path) -> None:
-    """In one step; and without an old one it is simply made."""
+def test_a_file_is_replaced_on_request(tmp_path: Path) -> None:
+    """In one step. Without an old file, it is created."""
     path = tmp_path / "a.mmb"
     for count in (5, 6):
         build(path, keys(count), if_exists="replace")
@@ -284,30 +283,8 @@ def test_a_file_is_replaced_when_asked_for(tmp_path: Path) -> None:
         build(path, keys(5), if_exists="overwrite")
 
 
-def test_the_groups_of_parameters_are_those_of_the_call(tmp_path: Path) -> None:
-    """What the command line hands on."""
-    parameters = Parameters(0.01, capacity=50, layout="page", seed=4, metadata={"a": 1})
-    resources = Resources(memory=64 << 20, jobs=1, exact=True)
-
-    report = build_file(tmp_path / "a.mmb", iter(keys(20) * 2), parameters, resources)
-    same = build(
-        tmp_path / "b.mmb",
-        keys(20),
-        fpr=0.01,
-        capacity=50,
-        layout="page",
-        seed=4,
-        metadata={"a": 1},
-    )
-
-    assert (report.keys_read, report.keys_added) == (40, 20)
-    with mmbloom.open(tmp_path / "a.mmb") as one, mmbloom.open(same) as two:
-        assert one == two
-        assert one.uuid == two.uuid
-
-
 class Broken(Exception):  # noqa: N818 - it is no error of anybody's
-    """What a source of keys may raise."""
+    """An error that an iterator of keys may raise."""
 
 
 def breaking_source() -> Iterator[str]:
@@ -330,7 +307,7 @@ def breaking_source() -> Iterator[str]:
 def test_a_source_that_fails_midway_leaves_nothing(
     tmp_path: Path, source: Callable[[], object], error: type[Exception], if_exists: str
 ) -> None:
-    """Neither a part of a file nor a temporary one; what was there stays."""
+    """Neither an incomplete file nor a temporary one; an old file stays."""
     path = tmp_path / "a.mmb"
     before = []
     if if_exists == "replace":
@@ -343,7 +320,7 @@ def test_a_source_that_fails_midway_leaves_nothing(
 
 
 def test_the_same_list_gives_the_same_file_on_either_engine(tmp_path: Path) -> None:
-    """Built by the plain Python one in another process, by this one here."""
+    """One is built by the plain Python engine in another process."""
     code = (
         "import sys, mmbloom\n"
         "some = [f'p4ssw0rd-{i}' for i in range(300)]\n"

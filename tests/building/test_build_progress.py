@@ -1,4 +1,4 @@
-"""What a build tells while it runs, and what it reports at its end."""
+"""Progress of a build while it runs, and its report at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from build_steps import MANY_KEYS, build, keys, list_of
 
 import mmbloom
 from mmbloom import Progress
-from mmbloom.building import progress
-from mmbloom.building.progress import Reporter
+from mmbloom.storage import progress
+from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def test_a_build_goes_through_its_phases_in_the_calling_thread(
     tmp_path: Path, small_store: int
 ) -> None:
-    """Each counts up to all it has to do, where that is known, and its time runs on."""
+    """Each counts up to its total, if that is known, and its time never goes back."""
     lists = list_of(tmp_path / "list", keys(MANY_KEYS))
     seen: list[Progress] = []
     threads = set()
@@ -60,8 +60,8 @@ def test_a_build_goes_through_its_phases_in_the_calling_thread(
 
 
 @pytest.mark.usefixtures("no_pause")
-def test_what_has_no_known_end_counts_keys(tmp_path: Path) -> None:
-    """An iterator."""
+def test_keys_are_counted_if_the_end_is_not_known(tmp_path: Path) -> None:
+    """The keys come from an iterator."""
     seen: list[Progress] = []
     build(tmp_path / "a.mmb", iter(keys(100)), progress=seen.append)
 
@@ -81,49 +81,48 @@ def test_what_has_no_known_end_counts_keys(tmp_path: Path) -> None:
         (0, 200, 0.0, 0.0, None),
     ],
 )
-def test_rate_and_time_left_follow_from_what_was_done(
+def test_rate_and_time_left_follow_from_the_units_done(
     done: int, total: int, seconds: float, rate: float, left: float | None
 ) -> None:
-    """Unknown where nothing was done yet, or nobody knows how much there is."""
-    state = Progress("hash", done, total, "keys", 5, seconds)
+    """They are unknown if nothing was done yet, or the total is not known."""
+    state = Progress("hash", done, total, "keys", seconds, 5)
 
     assert state.rate == rate
     assert state.seconds_left == left
 
 
-def test_reports_come_at_most_ten_times_a_second_and_at_least_twice(
+def test_progress_is_called_two_to_ten_times_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However often the build has something to tell."""
+    """However often tell() is called."""
     now = 100.0
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now))
     seen: list[Progress] = []
-    reporter = Reporter(seen.append)
-    reporter.begin("sort")
+    reporter = Reporter(seen.append, "sort", "partitions")
     for step in range(1000):
         now = 100.0 + step / 200
-        reporter.tell(step, 1000, "partitions")
+        reporter.tell(step, 1000)
 
     gaps = [b.seconds - a.seconds for a, b in pairwise(seen)]
     assert min(gaps) > 0.09
     assert max(gaps) < 0.5
 
 
-def test_the_time_of_a_phase_that_comes_back_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashing goes on after each spill."""
+def test_the_times_of_a_repeated_phase_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashing continues after each spill."""
     now = 0.0
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now))
-    reporter = Reporter(None)
+    reporter = Reporter(None, "hash", "keys")
     for at, phase in ((1.0, "spill"), (3.0, "hash"), (7.0, "sort"), (7.5, "assemble")):
         now = at
-        reporter.begin(phase)  # type: ignore[arg-type]
+        reporter.begin(phase, "keys")
     now = 10.0
 
     assert reporter.end() == {"hash": 5.0, "spill": 2.0, "sort": 0.5, "assemble": 2.5}
 
 
-def test_a_report_says_what_was_read_and_made(tmp_path: Path, small_store: int) -> None:
-    """Of a list with bad lines, and with a spill file."""
+def test_the_report_says_what_was_read_and_written(tmp_path: Path, small_store: int) -> None:
+    """For a list with bad lines, and with a spill file."""
     digests = [key.encode().hex() for key in keys(MANY_KEYS)]
     lists = list_of(tmp_path / "list", [*digests[:500], "none", *digests[400:], "odd"])
     with mmbloom.read_list(lists, on_error="count") as source:
@@ -142,8 +141,8 @@ def test_a_report_says_what_was_read_and_made(tmp_path: Path, small_store: int) 
     assert all(seconds >= 0 for seconds in report.seconds.values())
 
 
-def test_keys_of_python_have_no_lines_and_no_bytes(tmp_path: Path) -> None:
-    """They are counted as keys only."""
+def test_keys_from_python_have_no_lines_and_no_bytes(tmp_path: Path) -> None:
+    """Only the keys are counted."""
     report = build(tmp_path / "a.mmb", keys(100) * 2)
 
     assert (report.keys_read, report.keys_added, report.is_exact) == (200, 100, True)

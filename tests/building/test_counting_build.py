@@ -41,7 +41,7 @@ def shuffled() -> list[str]:
 
 
 def test_a_built_filter_has_the_counters_of_one_that_was_filled(tmp_path: Path) -> None:
-    """Repetitions count once: whatever was built is gone after each key was removed once."""
+    """Repetitions count once: when each key was removed once, the filter is empty."""
     path, some = tmp_path / "a.mmb", keys(3000)
     report = build_counting(path, some * 2 + some[:10], capacity=4000)
     assert (report.keys_read, report.keys_added, report.is_exact) == (6010, 3000, True)
@@ -54,14 +54,14 @@ def test_a_built_filter_has_the_counters_of_one_that_was_filled(tmp_path: Path) 
         assert isinstance(writer, CountingBloomFilter)
         assert (writer.keys_added, writer.sealed) == (3000, False)
         writer.remove_many(some)
-        assert writer.fill_ratio == 0
+        assert writer.fill_ratio() == 0
         assert (writer.keys_added, writer.update(keys(4000))) == (0, 4000)
 
 
-def test_a_built_filter_is_closed_and_tells_its_exact_count_until_it_changes(
+def test_a_built_filter_has_an_exact_count_until_it_changes(
     tmp_path: Path,
 ) -> None:
-    """Nobody has it open, and nothing but a change makes the count uncertain."""
+    """No writer has it open, and only a change makes the count inexact."""
     path = tmp_path / "a.mmb"
     build_counting(path, keys(100))
     mmbloom.open_writable(path).close()
@@ -93,8 +93,8 @@ def test_the_payload_does_not_depend_on_order_memory_or_threads(
     assert payload_of(whole) == payload_of(spilled) == payload_of(listed)
 
 
-def test_stretches_that_share_a_line_are_added_up(tmp_path: Path) -> None:
-    """A payload of a few lines, on which the keys of many partitions fall: full counters too."""
+def test_pieces_that_share_a_line_are_added_up(tmp_path: Path) -> None:
+    """The payload has few lines, each with the keys of many partitions; some counters are full."""
     path, some = tmp_path / "a.mmb", keys(2000)
     for fpr, capacity in ((0.9, 2000), (0.01, 2000), (0.5, 2000)):
         build_counting(path, some, fpr=fpr, capacity=capacity, if_exists="replace")
@@ -106,8 +106,8 @@ def test_stretches_that_share_a_line_are_added_up(tmp_path: Path) -> None:
             assert built == filled
 
 
-def test_what_replaces_a_file_is_its_next_generation(tmp_path: Path) -> None:
-    """As for the other kinds; a file is never replaced unasked."""
+def test_a_file_that_replaces_another_is_its_next_generation(tmp_path: Path) -> None:
+    """As for the other kinds; without if_exists="replace" it is an error."""
     path = tmp_path / "a.mmb"
     build_counting(path, keys(5))
     with pytest.raises(FileExistsError):
@@ -118,7 +118,7 @@ def test_what_replaces_a_file_is_its_next_generation(tmp_path: Path) -> None:
 
 
 def test_the_same_keys_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the environment gives the date."""
+    """If the environment gives the date."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("a", "b"):
         build_counting(tmp_path / f"{name}.mmb", shuffled() if name == "a" else keys(MANY_KEYS))
@@ -141,7 +141,7 @@ def test_a_builder_killed_while_it_writes_leaves_nothing(tmp_path: Path) -> None
     assert (tmp_path / "a.mmb").exists()
 
 
-def test_a_build_that_was_interrupted_goes_on(tmp_path: Path, small_store: int) -> None:
+def test_an_interrupted_build_can_be_resumed(tmp_path: Path, small_store: int) -> None:
     """As for the other kinds."""
     source = list_of(tmp_path / "keys.txt", keys(MANY_KEYS))
     asked = {"kind": "counting", "fpr": TARGET, "resume": True, "memory": small_store, "jobs": 1}
@@ -159,8 +159,8 @@ def test_a_build_that_was_interrupted_goes_on(tmp_path: Path, small_store: int) 
         assert built.contains_many(keys(MANY_KEYS)).all()
 
 
-def test_what_cannot_be_built_leaves_no_file(tmp_path: Path) -> None:
-    """Too many keys, none, and a layout that counters do not have."""
+def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
+    """Too many keys, no keys, and a layout of another kind."""
     with pytest.raises(CapacityError, match="6 distinct keys"):
         build_counting(tmp_path / "a.mmb", keys(6) * 2, capacity=5)
     with pytest.raises(SourceError, match="no keys"):

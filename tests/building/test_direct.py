@@ -1,4 +1,4 @@
-"""Payloads that are filled as the keys come: the same bits, and an estimate for a count."""
+"""Payloads that are filled while keys are read: the same bits, and an estimated count."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from build_steps import IS_KERNEL, build, keys, names_in, payload_of
 
 import mmbloom
 from mmbloom import CapacityError
-from mmbloom.building import builder, direct
-from mmbloom.building import hashes as store
-from mmbloom.building import key_reader as reading
+from mmbloom.building import builder, hashes, key_reader
 from mmbloom.engine import hash_key
+from mmbloom.kinds.bloom_direct import DirectPayload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmbloom import Geometry
+    from mmbloom import BloomGeometry
 
 MEMORY = 1 << 30
 MANY = 20_000 if IS_KERNEL else 2000
@@ -26,11 +25,11 @@ MANY = 20_000 if IS_KERNEL else 2000
 
 @pytest.fixture(autouse=True)
 def few_keys_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let 1000 keys be as many as sorting is quick for."""
-    monkeypatch.setattr(reading, "DIRECT_KEYS", 1000)
+    """Let more than 1000 keys be too many to sort quickly."""
+    monkeypatch.setattr(key_reader, "DIRECT_KEYS", 1000)
 
 
-def four_sigma(geometry: Geometry, num_keys: int) -> float:
+def four_sigma(geometry: BloomGeometry, num_keys: int) -> float:
     """Return how far an estimate from the bits may be off.
 
     The zero bits of an occupancy problem have the variance m e^-2r (e^r - 1 - r), r = kn/m; one
@@ -43,7 +42,7 @@ def four_sigma(geometry: Geometry, num_keys: int) -> float:
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_the_payload_is_that_of_an_exact_build(tmp_path: Path, layout: str, jobs: int) -> None:
-    """Repetitions or not; the count is an estimate, and the file says so."""
+    """With or without repetitions; the count is an estimate, and the file says so."""
     asked = {"layout": layout, "capacity": MANY + 500, "memory": MEMORY, "jobs": jobs}
 
     report = build(tmp_path / "a.mmb", keys(MANY) + keys(700), **asked)
@@ -61,18 +60,18 @@ def test_the_payload_is_that_of_an_exact_build(tmp_path: Path, layout: str, jobs
         assert built.verify() == built.geometry.payload_bytes
 
 
-def test_partitions_are_drained_as_often_as_they_are_full(
+def test_partitions_are_drained_whenever_they_are_full(
     tmp_path: Path, layout: str, small_store: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hashes do not wait for the end, nor go to disk; blocks on a border get all their bits."""
+    """Hashes are not spilled; blocks on a border between runs get all their bits."""
     drained = []
-    real_drain = direct.DirectPayload.drain
+    real_drain = DirectPayload.drain
 
-    def counting(self: direct.DirectPayload, *args: object) -> None:
+    def counting(self: DirectPayload, *args: object) -> None:
         drained.append(self)
         real_drain(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(direct.DirectPayload, "drain", counting)
+    monkeypatch.setattr(DirectPayload, "drain", counting)
     monkeypatch.setattr(
         builder, "direct_memory_bytes", lambda jobs: small_store + (jobs - 1) * (4 << 20)
     )
@@ -88,19 +87,19 @@ def test_partitions_are_drained_as_often_as_they_are_full(
 
 
 def test_canaries_are_members_in_ascending_order(tmp_path: Path, layout: str) -> None:
-    """So that a payload that was exchanged is found out when the file is opened."""
+    """So opening the file detects a payload that was exchanged."""
     build(tmp_path / "a.mmb", keys(MANY), layout=layout, capacity=MANY, memory=MEMORY)
 
-    hashes = {hash_key(key, 0, 0) for key in keys(MANY)}
+    members = {hash_key(key, 0, 0) for key in keys(MANY)}
     with mmbloom.open(tmp_path / "a.mmb") as built:
-        canaries = built._status.canaries
+        canaries = built._opened.status.canaries
     assert canaries
     assert list(canaries) == sorted(set(canaries))
-    assert set(canaries) <= hashes
+    assert set(canaries) <= members
 
 
-def test_more_keys_than_the_capacity_beyond_chance_are_refused(tmp_path: Path, layout: str) -> None:
-    """The number that is named is an estimate, and says so; no file is left."""
+def test_clearly_more_keys_than_the_capacity_are_refused(tmp_path: Path, layout: str) -> None:
+    """The error says that the number is an estimate; no file is left."""
     with pytest.raises(CapacityError, match="about") as caught:
         build(tmp_path / "a.mmb", keys(MANY), layout=layout, capacity=MANY // 2, memory=MEMORY)
 
@@ -108,8 +107,8 @@ def test_more_keys_than_the_capacity_beyond_chance_are_refused(tmp_path: Path, l
     assert names_in(tmp_path) == []
 
 
-def test_a_count_never_exceeds_capacity_or_what_was_read(tmp_path: Path, layout: str) -> None:
-    """An estimate above either is known to be too high."""
+def test_a_count_never_exceeds_the_capacity_or_the_keys_read(tmp_path: Path, layout: str) -> None:
+    """A larger estimate is known to be too high."""
     for first in range(0, 4 * MANY, MANY):
         report = build(
             tmp_path / "a.mmb",
@@ -133,10 +132,10 @@ def test_a_count_never_exceeds_capacity_or_what_was_read(tmp_path: Path, layout:
         pytest.param(1001, {"capacity": 10**9, "fpr": 1e-6}, True, id="payload-beyond-memory"),
     ],
 )
-def test_keys_are_counted_one_by_one_wherever_that_is_quick_or_asked_for(
+def test_keys_are_counted_one_by_one_if_that_is_quick_or_asked_for(
     tmp_path: Path, count: int, asked: dict[str, object], is_exact: object
 ) -> None:
-    """Else the payload has to fit in the memory, and a capacity has to be given."""
+    """Otherwise a capacity must be given, and the payload must fit in memory."""
     if "fpr" in asked and not IS_KERNEL:
         pytest.skip("3.6 GB of payload")
     if "fpr" in asked:
@@ -146,14 +145,14 @@ def test_keys_are_counted_one_by_one_wherever_that_is_quick_or_asked_for(
     assert report.is_exact is is_exact
 
 
-def test_a_store_that_is_full_of_few_keys_does_not_lose_them(
+def test_partitions_that_are_full_of_few_keys_do_not_lose_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blank lines may seem to need all the room: what is put aside then is still counted."""
-    monkeypatch.setattr(reading, "DIRECT_KEYS", 10**6)
+    """Blank lines may seem to fill the memory; the keys that are spilled then still count."""
+    monkeypatch.setattr(key_reader, "DIRECT_KEYS", 10**6)
     is_full = iter([True, False] * 10**6)
-    monkeypatch.setattr(store.HashStore, "is_full", property(lambda _: next(is_full)))
-    monkeypatch.setattr(store.HashStore, "_barrier_before", lambda _self, _num: iter([None]))
+    monkeypatch.setattr(hashes.KeyHashes, "is_full", property(lambda _: next(is_full)))
+    monkeypatch.setattr(hashes.KeyHashes, "_barrier_before", lambda _self, _num: iter([None]))
 
     report = build(tmp_path / "a.mmb", iter(keys(3000)), capacity=4000, memory=MEMORY, jobs=1)
 

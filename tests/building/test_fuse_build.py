@@ -1,4 +1,4 @@
-"""Fuse filters from the builder: the same file, whatever way its keys have gone."""
+"""Fuse filters from the builder: the same file, in memory, spilled or resumed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from build_steps import (
 
 import mmbloom
 from mmbloom import FuseFilter, MemoryBudgetError, ParameterError, SourceError
-from mmbloom.building import fuse
-from mmbloom.building.fuse import FuseShards, most_lane_bytes
-from mmbloom.building.hashes import NUM_PARTITIONS
+from mmbloom.building.thread_pool import ThreadPool
 from mmbloom.errors import ConstructionError
-from mmbloom.filters import fuse_payload
+from mmbloom.kinds import fuse_assembly, fuse_shards
+from mmbloom.kinds.fuse_assembly import FuseShards, most_lane_bytes
+from mmbloom.kinds.partitions import NUM_PARTITIONS
 from mmbloom.sizing import fuse as fuse_sizing
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHARD_KEYS = MANY_KEYS // 5
 
 @pytest.fixture(autouse=True)
 def same_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let whole files be compared."""
+    """Give all files the same date, so that they can be compared."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
 
 
@@ -68,7 +68,7 @@ def shuffled() -> list[str]:
 def test_a_build_that_spills_makes_the_same_file(
     tmp_path: Path, small_store: int, layout: str, jobs: int
 ) -> None:
-    """To the byte, be it from Python objects or a list, in any order, and with repetitions."""
+    """To the byte, from Python objects or a list, in any order, and with repetitions."""
     wanted, path = tmp_path / "wanted.mmb", tmp_path / "spilled.mmb"
     assert build_fuse(wanted, keys(MANY_KEYS), layout=layout).spilled_bytes == 0
     memory = small_store + (jobs - 1) * 4 * MIB
@@ -107,7 +107,7 @@ def test_there_may_be_more_shards_than_partitions(
 
 
 def in_phase(phase: str, folder: Path) -> Callable[[Progress], None]:
-    """Return what kills its process in a phase, when something has been put down."""
+    """Return a callback that kills the process in a phase, once there is a checkpoint."""
 
     def watch(state: Progress) -> None:
         if state.phase == phase and (folder / "state").exists():
@@ -118,8 +118,8 @@ def in_phase(phase: str, folder: Path) -> Callable[[Progress], None]:
 
 @pytest.mark.usefixtures("no_pause", "small_shards")
 @pytest.mark.parametrize("phase", ["spill", "assemble"])
-def test_a_build_that_is_killed_is_taken_up(tmp_path: Path, small_store: int, phase: str) -> None:
-    """The file is that of a build without a break."""
+def test_a_killed_build_can_be_resumed(tmp_path: Path, small_store: int, phase: str) -> None:
+    """The file is the same as without the interruption."""
     build_fuse(tmp_path / "wanted.mmb", keys(MANY_KEYS))
     source = list_of(tmp_path / "list", shuffled())
     target, folder = tmp_path / "a.mmb", tmp_path / ".a.mmb.resume"
@@ -143,11 +143,11 @@ def test_a_build_that_is_killed_is_taken_up(tmp_path: Path, small_store: int, ph
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def test_too_little_memory_for_a_shard_is_known_when_keys_outgrow_it(
+def test_too_little_memory_for_a_shard_is_an_error_at_the_first_spill(
     tmp_path: Path, small_store: int
 ) -> None:
-    """Not only when all have been read. What is asked for would do for any number of keys."""
-    with pytest.raises(MemoryBudgetError, match="shard") as caught:
+    """Not only when all keys have been read. The error names enough memory for any number."""
+    with pytest.raises(MemoryBudgetError, match="payload must be made in memory") as caught:
         build_fuse(tmp_path / "a.mmb", iter(keys(MANY_KEYS)), memory=small_store, jobs=1)
 
     needed = most_lane_bytes(TARGET, "auto")
@@ -156,8 +156,8 @@ def test_too_little_memory_for_a_shard_is_known_when_keys_outgrow_it(
     assert names_in(tmp_path) == []
 
 
-def test_keys_that_leave_no_room_for_a_shard_are_spilled(tmp_path: Path, small_store: int) -> None:
-    """They are in memory when the sizes are known: the file is the same."""
+def test_keys_are_spilled_to_free_memory_for_a_shard(tmp_path: Path, small_store: int) -> None:
+    """The file is the same."""
     build_fuse(tmp_path / "wanted.mmb", keys(500))
 
     report = build_fuse(tmp_path / "a.mmb", keys(500), memory=small_store, jobs=1)
@@ -168,14 +168,14 @@ def test_keys_that_leave_no_room_for_a_shard_are_spilled(tmp_path: Path, small_s
     assert names_in(tmp_path) == ["a.mmb", "wanted.mmb"]
 
 
-def test_a_shard_that_does_not_fit_is_an_error_that_a_resumed_build_survives(
+def test_a_build_can_be_resumed_with_more_memory_for_its_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_store: int
 ) -> None:
-    """What was read is kept, and more memory may be given."""
+    """Keys that were read are kept."""
     source = list_of(tmp_path / "list", keys(500))
     asked = {"memory": small_store, "jobs": 1, "resume": True}
     with monkeypatch.context() as patched:
-        patched.setattr(fuse, "_lane_bytes", lambda *_: 9 * MIB)
+        patched.setattr(fuse_assembly, "lane_bytes", lambda *_: 9 * MIB)
         with mmbloom.read_list(source) as some, pytest.raises(MemoryBudgetError) as caught:
             build_fuse(tmp_path / "a.mmb", some, **asked)
     assert caught.value.needed_bytes > small_store
@@ -186,28 +186,28 @@ def test_a_shard_that_does_not_fit_is_an_error_that_a_resumed_build_survives(
     assert names_in(tmp_path) == ["a.mmb", "list"]
 
 
-def test_threads_are_as_many_as_there_is_memory_for(
+def test_the_memory_limits_the_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shards take their turns then."""
+    """Then the threads take turns."""
     monkeypatch.setattr(fuse_sizing, "MOST_SHARD_KEYS", 100)
     used = []
-    real_crew = fuse.Crew
+    real_narrowed = ThreadPool.narrowed
 
-    def noted(jobs: int) -> object:
+    def noted(self: ThreadPool, jobs: int) -> ThreadPool:
         used.append(jobs)
-        return real_crew(jobs)
+        return real_narrowed(self, jobs)
 
-    monkeypatch.setattr(fuse, "Crew", noted)
+    monkeypatch.setattr(ThreadPool, "narrowed", noted)
     for lane in (1 * MIB, 20 * MIB, 30 * MIB):
-        monkeypatch.setattr(fuse, "_lane_bytes", lambda *_, lane=lane: lane)
+        monkeypatch.setattr(fuse_assembly, "lane_bytes", lambda *_, lane=lane: lane)
         build_fuse(tmp_path / f"{lane}.mmb", keys(1000), memory=64 * MIB, jobs=3)
 
     assert used == [3, 2, 1]
 
 
-def test_no_shard_needs_more_than_is_asked_for_beforehand() -> None:
-    """As large as shards of millions of keys become, by chance: 5 sigma."""
+def test_no_shard_needs_more_memory_than_was_checked_before() -> None:
+    """Shards of millions of keys are at most 5 sigma larger than the mean."""
     most = fuse_sizing.MOST_SHARD_KEYS
     for num_shards in (1, 8, NUM_PARTITIONS, 4 * NUM_PARTITIONS):
         mean = most * num_shards // NUM_PARTITIONS
@@ -226,15 +226,15 @@ def test_no_shard_needs_more_than_is_asked_for_beforehand() -> None:
 @pytest.mark.parametrize(
     ("asked", "name", "hint"),
     [
-        pytest.param({"kind": "cuckoo"}, "kind", "fuse or counting", id="no-kind"),
-        pytest.param({"kind": None}, "kind", "fuse or counting", id="none"),
+        pytest.param({"kind": "cuckoo"}, "kind", "bloom, fuse, counting", id="no-kind"),
+        pytest.param({"kind": None}, "kind", "a str", id="none"),
         pytest.param({"kind": "fuse", "capacity": 9}, "capacity", "None for kind", id="capacity"),
         pytest.param({"kind": "fuse", "layout": "page"}, "layout", "fuse4", id="bloom-layout"),
         pytest.param({"kind": "bloom", "layout": "fuse3"}, "layout", "classic", id="fuse-layout"),
         pytest.param({"kind": "fuse", "fpr": 1e-12}, "fpr", "2.33e-10", id="rate"),
     ],
 )
-def test_bad_parameters_are_known_before_a_key_is_read(
+def test_bad_parameters_are_refused_before_a_key_is_read(
     tmp_path: Path, asked: dict[str, Any], name: str, hint: str
 ) -> None:
     """No file is left."""
@@ -248,10 +248,10 @@ def test_bad_parameters_are_known_before_a_key_is_read(
     assert names_in(tmp_path) == []
 
 
-def test_a_list_without_keys_makes_an_empty_filter_and_one_of_bad_lines_none(
+def test_a_list_may_be_empty_but_not_have_only_bad_lines(
     tmp_path: Path,
 ) -> None:
-    """Nothing was forgotten in the first; the second is no list of keys."""
+    """The first may be meant; the second is not a list of such keys."""
     with mmbloom.read_list(list_of(tmp_path / "empty", [])) as some:
         report = build_fuse(tmp_path / "a.mmb", some)
     assert (report.keys_read, report.keys_added, report.is_exact) == (0, 0, True)
@@ -268,12 +268,12 @@ def test_a_list_without_keys_makes_an_empty_filter_and_one_of_bad_lines_none(
     assert not (tmp_path / "b.mmb").exists()
 
 
-def test_a_shape_that_does_not_work_out_gets_a_segment_more(
+def test_a_shape_that_fails_gets_one_more_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The partitions are loaded again, and only the file of the second attempt is there."""
+    """The partitions are loaded again, and only the file of the second attempt remains."""
     failed = []
-    real_shard = fuse_payload.fuse_shard
+    real_shard = fuse_shards.fuse_shard
 
     def failing(hashes: Any, *shape: Any) -> Any:  # noqa: ANN401 - passed on
         if failed:
@@ -282,7 +282,7 @@ def test_a_shape_that_does_not_work_out_gets_a_segment_more(
         return None
 
     build_fuse(tmp_path / "a.mmb", keys(3000))
-    monkeypatch.setattr(fuse_payload, "fuse_shard", failing)
+    monkeypatch.setattr(fuse_shards, "fuse_shard", failing)
     build_fuse(tmp_path / "b.mmb", keys(3000), jobs=2)
 
     with FuseFilter.open(tmp_path / "a.mmb") as one, FuseFilter.open(tmp_path / "b.mmb") as two:
@@ -291,8 +291,8 @@ def test_a_shape_that_does_not_work_out_gets_a_segment_more(
     assert names_in(tmp_path) == ["a.mmb", "b.mmb"]
 
 
-def test_a_shard_of_more_keys_than_any_can_hold_is_an_error() -> None:
-    """As only chosen hashes make it."""
+def test_a_shard_with_too_many_keys_is_an_error() -> None:
+    """Only crafted hashes lead to one."""
     counts = [fuse_sizing.MAX_SHARD_KEYS + 1] + [0] * (NUM_PARTITIONS - 1)
 
     with pytest.raises(ConstructionError, match="another seed"):
@@ -300,8 +300,8 @@ def test_a_shard_of_more_keys_than_any_can_hold_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("form", ["raw", "hex"])
-def test_what_the_header_holds_is_what_was_asked_for(tmp_path: Path, form: str) -> None:
-    """As for Bloom filters: key form, seed, metadata, date, fingerprint of the set, canaries."""
+def test_the_header_holds_what_was_asked_for(tmp_path: Path, form: str) -> None:
+    """As for Bloom filters: key form, seed, metadata, date, sum of the hashes, canaries."""
     members = [key.encode().hex() for key in keys(300)]
     asked = {"seed": 7, "key_form": form, "metadata": {"list": "a"}}
     build(tmp_path / "bloom.mmb", members, **asked)
@@ -310,14 +310,14 @@ def test_what_the_header_holds_is_what_was_asked_for(tmp_path: Path, form: str) 
     with mmbloom.open(tmp_path / "bloom.mmb") as one, mmbloom.open(tmp_path / "fuse.mmb") as two:
         same = ("seed", "key_form", "metadata", "key_set", "keys_added", "keys_exact", "created")
         assert [one.info()[name] for name in same] == [two.info()[name] for name in same]
-        assert one._status.canaries == two._status.canaries
-        assert len(two._status.canaries) == 8
+        assert one._opened.status.canaries == two._opened.status.canaries
+        assert len(two._opened.status.canaries) == 8
         assert (members[0].upper() in two) == (form == "hex")
 
 
 @pytest.mark.skipif(not IS_KERNEL, reason="a million look-ups take the plain engine minutes")
 def test_the_rate_that_audit_measures_is_that_of_the_width(tmp_path: Path) -> None:
-    """10 bits for a thousandth: 2^-10, within 4 sigma of a million random keys."""
+    """10 bits for 0.001 give 2^-10, within 4 sigma for a million random keys."""
     build_fuse(tmp_path / "a.mmb", keys(MANY_KEYS))
 
     with mmbloom.open(tmp_path / "a.mmb") as built:

@@ -1,4 +1,4 @@
-"""Builds that end early: interrupts, errors, full disks. Nothing is left, nobody still works."""
+"""Builds that end early: interrupts, errors, full disks. No file and no thread remains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from build_steps import (
 
 import mmbloom
 from mmbloom import KeyValueError, NoSpaceError, SourceError
-from mmbloom.building import hashes as store
+from mmbloom.building.hashes import KeyHashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +37,14 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def nobody_works_on() -> Iterator[None]:
-    """See that no thread of a build outlives it."""
+def no_thread_remains() -> Iterator[None]:
+    """Check that no thread of a build outlives it."""
     yield
     assert not [thread.name for thread in threading.enumerate() if "build" in thread.name]
 
 
 def in_phase(phase: str, act: Callable[[], object]) -> Callable[[Progress], None]:
-    """Return what acts when a build tells of a phase."""
+    """Return a callback that acts in a phase."""
 
     def watch(state: Progress) -> None:
         if state.phase == phase:
@@ -54,7 +54,7 @@ def in_phase(phase: str, act: Callable[[], object]) -> Callable[[Progress], None
 
 
 def interrupt() -> None:
-    """Do what Ctrl-C does."""
+    """Raise what Ctrl-C raises."""
     raise KeyboardInterrupt
 
 
@@ -64,7 +64,7 @@ def interrupt() -> None:
 def test_an_interrupt_in_any_phase_leaves_nothing(
     tmp_path: Path, small_store: int, phase: str, jobs: int
 ) -> None:
-    """Ctrl-C reaches the build through whatever Python runs, here the callback."""
+    """Ctrl-C is raised in whatever Python code runs, here in the callback."""
     memory = small_store + 4 * MIB * (jobs - 1)
     watch = in_phase(phase, interrupt)
 
@@ -77,10 +77,10 @@ def test_an_interrupt_in_any_phase_leaves_nothing(
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("if_exists", ["raise", "replace"])
 @pytest.mark.usefixtures("no_pause")
-def test_a_build_that_is_killed_leaves_the_old_file_or_none(
+def test_a_killed_build_leaves_the_old_file_or_none(
     tmp_path: Path, small_store: int, phase: str, if_exists: str
 ) -> None:
-    """In any phase; the next build is not in its way."""
+    """In any phase; the next build works."""
     path = tmp_path / "a.mmb"
     before = []
     if if_exists == "replace":
@@ -109,10 +109,8 @@ def hex_list(path: Path, bad: dict[int, str]) -> Path:
 @pytest.mark.parametrize("jobs", [1, 4])
 @pytest.mark.parametrize("bad", [(1, 2000), (700, 701, 2999), (1500, 2600), (3000,)], ids=str)
 @pytest.mark.usefixtures("small_store")
-def test_the_first_bad_line_is_the_one_that_is_reported(
-    tmp_path: Path, bad: tuple[int, ...], jobs: int
-) -> None:
-    """In the order of the list, whichever thread comes upon which first."""
+def test_the_first_bad_line_is_reported(tmp_path: Path, bad: tuple[int, ...], jobs: int) -> None:
+    """The first in the list, even if a thread finds another one earlier."""
     lists = hex_list(tmp_path / "list", dict.fromkeys(bad, "none"))
 
     with (
@@ -127,7 +125,7 @@ def test_the_first_bad_line_is_the_one_that_is_reported(
 @pytest.mark.parametrize("jobs", [1, 4])
 @pytest.mark.usefixtures("small_store")
 def test_bad_lines_are_left_out_counted_and_shown_in_order(tmp_path: Path, jobs: int) -> None:
-    """The first five of them; a count is all that "count" keeps."""
+    """Under "skip" the first five are shown; "count" only counts."""
     bad = {number: "none" if number % 2 else "odd" for number in range(100, 3000, 250)}
     lists = hex_list(tmp_path / "list", bad)
     for policy in ("skip", "count"):
@@ -141,8 +139,8 @@ def test_bad_lines_are_left_out_counted_and_shown_in_order(tmp_path: Path, jobs:
         assert numbers == (list(bad)[:5] if policy == "skip" else [])
 
 
-def test_a_list_of_bad_lines_only_is_an_error_that_shows_some(tmp_path: Path) -> None:
-    """It is no list of such keys; no file is left."""
+def test_a_list_of_only_bad_lines_is_an_error_that_shows_some(tmp_path: Path) -> None:
+    """It is not a list of such keys; no file is left."""
     lists = list_of(tmp_path / "list", ["none"] * 7)
 
     with (
@@ -158,12 +156,12 @@ def test_a_list_of_bad_lines_only_is_an_error_that_shows_some(tmp_path: Path) ->
 def test_an_error_in_a_thread_is_the_error_of_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    """Whatever it is."""
+    """Any error."""
 
     def broken(_self: object, _hashes: object) -> None:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(store.HashStore, "_add_hashes", broken)
+    monkeypatch.setattr(KeyHashes, "_add_hashes", broken)
     with pytest.raises(OSError, match="broken"):
         build(tmp_path / "a.mmb", keys(100), jobs=jobs, memory=64 * MIB)
 
@@ -172,12 +170,12 @@ def test_an_error_in_a_thread_is_the_error_of_the_build(
 
 # ---- full disks ---------------------------------------------------------------------------------
 
-RUN_BYTES = 16 * 10_000 if IS_KERNEL else 16 * 300  # of what is spilled at a time, about
+RUN_BYTES = 16 * 10_000 if IS_KERNEL else 16 * 300  # spilled at a time, about
 
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let files grow to two and a half runs; return what else is said to be free."""
+    """Let files grow to two and a half runs; return the free space that the disk reports."""
     free = RUN_BYTES * 5 // 2
     real_reserve = os.posix_fallocate
 
@@ -198,7 +196,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_full_disk_in_the_spill_folder_says_how_much_is_missing(
     tmp_path: Path, small_store: int
 ) -> None:
-    """Of keys that nobody knows the number of: found out when the next run does not fit."""
+    """If the number of keys is not known, that is when the next run does not fit."""
     with pytest.raises(NoSpaceError) as caught:
         build(tmp_path / "a.mmb", iter(keys(MANY_KEYS)), memory=small_store, jobs=1)
 
@@ -210,7 +208,7 @@ def test_a_full_disk_in_the_spill_folder_says_how_much_is_missing(
 
 @pytest.mark.skipif(not IS_KERNEL, reason="there the block read ahead is half of what was read")
 @pytest.mark.usefixtures("no_pause")
-def test_a_full_disk_is_foreseen_where_the_length_of_the_list_is_known(
+def test_a_full_disk_is_predicted_if_the_length_of_the_list_is_known(
     tmp_path: Path, small_store: int, full_disk: int
 ) -> None:
     """At the first spill, before a byte of it is written."""
@@ -233,10 +231,10 @@ def test_a_full_disk_is_foreseen_where_the_length_of_the_list_is_known(
 
 
 @pytest.mark.skipif(not IS_KERNEL, reason="sorting frees nothing of so few keys there")
-def test_a_list_that_repeats_its_keys_is_not_refused_for_what_it_will_not_need(
+def test_a_list_with_repetitions_is_not_refused_for_disk_space_that_it_does_not_need(
     tmp_path: Path, small_store: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """400 000 keys, 20 000 of them distinct: what sorting dropped is never written."""
+    """400 000 keys, of which 20 000 are distinct: dropped repetitions are never written."""
     some = [key for i in range(0, 20_000, 500) for key in keys(500, start=i) * 20]
     lists = list_of(tmp_path / "list", some)
     disk = SimpleNamespace(f_bavail=16 * len(some) // 4, f_frsize=1)
@@ -268,7 +266,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(not IS_KERNEL, reason="too few keys to fill a disk")
 @pytest.mark.parametrize("is_list", [True, False], ids=["list", "iterator"])
-def test_a_disk_that_really_is_full_is_empty_afterwards(
+def test_a_full_disk_is_empty_afterwards(
     tmp_path: Path, small_disk: Path, small_store: int, *, is_list: bool
 ) -> None:
     """The spill file has no name, and its space is given back."""
@@ -285,10 +283,8 @@ def test_a_disk_that_really_is_full_is_empty_afterwards(
     assert sorted(names_in(tmp_path)) == ["disk", "list"]
 
 
-def test_a_spill_folder_that_is_not_there_is_an_error_that_names_it(
-    tmp_path: Path, small_store: int
-) -> None:
-    """The operating system's; no file is left."""
+def test_a_missing_spill_folder_is_an_error_that_names_it(tmp_path: Path, small_store: int) -> None:
+    """It is the operating system's error; no file is left."""
     with pytest.raises(FileNotFoundError, match="nowhere"):
         build(
             tmp_path / "a.mmb",

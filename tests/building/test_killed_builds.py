@@ -1,4 +1,4 @@
-"""Builds that outgrow their memory, killed at some moment; tools/kill_builds.py kills more."""
+"""Builds that outgrow their memory, killed at some moment; the campaign kill-builds kills more."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from mmbloom.storage.publish import IfExists
 
-NUM_KEYS = 2_000_000  # their hashes take 32 MB: more than the least memory has room for
+NUM_KEYS = 2_000_000  # their hashes take 32 MB, more than fit in the least memory
 MEMORY_BYTES = 32 << 20
 HEADER_BYTES = 4096
-# After which share of the time of an undisturbed build, and over what.
+# After what fraction of the time of an undisturbed build, and with what if_exists.
 KILLS: tuple[tuple[float, IfExists], ...] = ((0.3, "raise"), (0.7, "replace"))
 
 
@@ -34,14 +34,13 @@ def keys() -> NDArray[np.uint8]:
 
 
 def body_of(path: Path) -> str:
-    """Return the digest of what is behind the header, which tells date and generation."""
+    """Return the digest of what follows the header, which has the date and the generation."""
     return hashlib.sha256(path.read_bytes()[HEADER_BYTES:]).hexdigest()
 
 
 def build(path: Path, keys: NDArray[np.uint8], if_exists: IfExists, spills: Path) -> float:
     """Build with a spill file; return the seconds it took."""
-    reports: list[mmbloom.BuildReport] = []
-    mmbloom.build(
+    with mmbloom.build(
         path,
         keys,
         fpr=0.01,
@@ -49,17 +48,16 @@ def build(path: Path, keys: NDArray[np.uint8], if_exists: IfExists, spills: Path
         memory=MEMORY_BYTES,
         jobs=1,
         spill_folder=spills,
-        report=reports.append,
-    ).close()
-    assert reports[0].spilled_bytes > 0
-    return sum(reports[0].seconds.values())
+    ) as built:
+        assert built.report.spilled_bytes > 0
+        return sum(built.report.seconds.values())
 
 
 @pytest.mark.skipif(mmbloom.ENGINE == "python", reason="it hashes two million keys in minutes")
-def test_a_spilling_build_that_is_killed_leaves_the_file_before_or_the_complete_one(
+def test_a_killed_build_that_spills_leaves_the_old_file_or_the_complete_one(
     tmp_path: Path, keys: NDArray[np.uint8]
 ) -> None:
-    """And nothing beside it, and nothing of the spilled keys; the next build is not in its way."""
+    """And no other file, and no spilled keys; the next build works."""
     folder, spills = tmp_path / "filters", tmp_path / "spills"
     folder.mkdir()
     spills.mkdir()

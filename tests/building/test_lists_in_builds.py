@@ -1,4 +1,4 @@
-"""Lists that change, or were read from before: a build never takes a part for the whole."""
+"""Lists that change, or were already read in part: a build never takes a part for the whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_a_list_that_is_cut_while_it_is_read_is_refused(tmp_path: Path) -> None:
-    """However the rest of it went away, its keys would be missing."""
+    """The keys in the rest of it would be missing."""
     path = tmp_path / "list.txt"
     path.write_bytes(b"".join(b"key-%07d\n" % i for i in range(400_000)))
 
@@ -32,17 +32,17 @@ def test_a_list_that_is_cut_while_it_is_read_is_refused(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["list.txt"]
 
 
-def test_a_list_that_was_read_from_before_is_refused(tmp_path: Path) -> None:
-    """What was read would be missing."""
+def test_a_list_that_was_already_read_in_part_is_refused(tmp_path: Path) -> None:
+    """The keys that were read would be missing."""
     (tmp_path / "list.txt").write_bytes(b"ada\n")
     with mmbloom.read_list(tmp_path / "list.txt") as found:
         next(iter(found))
-        with pytest.raises(SourceError, match="read from before"):
+        with pytest.raises(SourceError, match="already read in part"):
             mmbloom.build(tmp_path / "a.mmb", found, fpr=0.01)
 
 
-def test_a_buffer_that_an_iterator_uses_again_is_copied_in_time(tmp_path: Path) -> None:
-    """Each of its keys is in."""
+def test_a_buffer_that_an_iterator_reuses_is_copied_in_time(tmp_path: Path) -> None:
+    """Each of its keys is in the filter."""
 
     def same_buffer() -> Iterator[bytearray]:
         buffer = bytearray(4)
@@ -57,19 +57,19 @@ def test_a_buffer_that_an_iterator_uses_again_is_copied_in_time(tmp_path: Path) 
 
 @pytest.mark.parametrize("pattern", ["*.txt", "b.txt"])
 def test_a_list_is_not_replaced_by_its_filter(tmp_path: Path, pattern: str) -> None:
-    """Named or matched: a slip that would lose the list."""
+    """Whether named or matched by a pattern, the list would be lost."""
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(name.encode())
     with (
         mmbloom.read_lists([str(tmp_path / pattern)]) as found,
-        pytest.raises(ParameterError, match="none of the lists"),
+        pytest.raises(ParameterError, match="not one of the lists"),
     ):
         mmbloom.build(tmp_path / "b.txt", found, fpr=0.01, if_exists="replace")
     assert (tmp_path / "b.txt").read_bytes() == b"b.txt"
 
 
-def test_a_fork_does_not_go_on_with_a_build(tmp_path: Path) -> None:
-    """Its threads are not there, so it would wait for ever."""
+def test_a_fork_does_not_continue_a_build(tmp_path: Path) -> None:
+    """It has no copy of the threads, so it would wait forever."""
 
     def forking() -> Iterator[str]:
         yield "ada"
@@ -97,7 +97,7 @@ def test_a_fork_does_not_go_on_with_a_build(tmp_path: Path) -> None:
 
 
 def test_a_mark_at_the_start_of_a_csv_key_stays(tmp_path: Path) -> None:
-    """It is dropped by pyarrow at the start of whatever that is given."""
+    """At the start of its input pyarrow drops it."""
     pytest.importorskip("pyarrow")
     (tmp_path / "list.csv").write_bytes("email\n\ufeffbob\nann\n".encode())
     with (

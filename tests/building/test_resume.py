@@ -1,4 +1,4 @@
-"""Builds that are interrupted and taken up again: what was read is not read twice."""
+"""Builds that are interrupted and resumed: nothing is read twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("no_pause")
 NUM_BAD = 12
-HINT = "without it the build begins anew"
+HINT = "without resume the build starts over"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def target(tmp_path: Path) -> Path:
 def resumed(
     target: Path, lists: list[Path], memory: int, on_error: str = "skip", **asked: object
 ) -> BuildReport:
-    """Build from the lists, or go on with that."""
+    """Build from the lists, or resume that build."""
     with mmbloom.read_lists(lists, on_error=on_error) as source:  # type: ignore[arg-type]
         parameters = {"key_form": "hex", "memory": memory, "jobs": 1, "resume": True}
         report = build(target, source, **(parameters | asked))
@@ -67,12 +67,12 @@ def resumed(
 
 
 def folder_of(target: Path) -> Path:
-    """Return the folder that a build keeps its hashes in."""
+    """Return the folder where a build keeps its checkpoint."""
     return target.parent / f".{target.name}.resume"
 
 
 def in_phase(target: Path, phase: str) -> Callable[[Progress], None]:
-    """Return what kills its process in a phase, when something has been put down."""
+    """Return a callback that kills the process in a phase, once there is a checkpoint."""
 
     def watch(state: Progress) -> None:
         if state.phase == phase and (folder_of(target) / "state").exists():
@@ -82,16 +82,16 @@ def in_phase(target: Path, phase: str) -> Callable[[Progress], None]:
 
 
 def interrupt(target: Path, lists: list[Path], memory: int, phase: str = "hash") -> None:
-    """Have a build killed in a phase."""
+    """Kill a build in a phase."""
     killed_in_child(lambda: resumed(target, lists, memory, progress=in_phase(target, phase)))
     assert names_in(target.parent) == [folder_of(target).name]
 
 
 @pytest.mark.parametrize("phase", ["hash", "spill", "sort", "assemble"])
-def test_a_build_that_is_killed_is_taken_up_where_it_was(
+def test_a_killed_build_continues_where_it_stopped(
     tmp_path: Path, target: Path, lists: list[Path], small_store: int, phase: str
 ) -> None:
-    """The payload, the count and the tally of bad lines are those of a build without a break."""
+    """Payload, count and bad lines are the same as without the interruption."""
     interrupt(target, lists, small_store, phase)
     text = (folder_of(target) / "state").read_bytes().decode("latin-1")
     read_before = json.JSONDecoder().raw_decode(text)[0]["state"]["keys_read"]
@@ -108,10 +108,10 @@ def test_a_build_that_is_killed_is_taken_up_where_it_was(
     assert names_in(target.parent) == [target.name]
 
 
-def test_the_report_of_a_build_that_was_taken_up_is_that_of_the_whole(
+def test_the_report_of_a_resumed_build_is_that_of_the_whole_build(
     tmp_path: Path, target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """Lines and bytes too, whenever it was interrupted."""
+    """Lines and bytes too, in whatever phase it was interrupted."""
     whole = resumed(tmp_path / "whole.mmb", lists, small_store)
     for phase in ("hash", "sort"):
         interrupt(target, lists, small_store, phase)
@@ -125,7 +125,7 @@ def test_the_report_of_a_build_that_was_taken_up_is_that_of_the_whole(
 def test_a_build_may_be_killed_again_and_again(
     tmp_path: Path, target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """Each goes a run further; at last nothing is left to read."""
+    """Each build reads one more run."""
 
     def once(num_runs: int) -> Callable[[Progress], None]:
         def watch(state: Progress) -> None:
@@ -145,10 +145,10 @@ def test_a_build_may_be_killed_again_and_again(
     assert payload_of(target) == payload_of(tmp_path / "whole.mmb")
 
 
-def test_an_interrupt_leaves_what_was_read_for_the_next(
+def test_an_interrupt_keeps_what_was_read_for_the_next_build(
     target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """Ctrl-C and errors too: only a build that ends well takes the folder away."""
+    """Ctrl-C and errors keep it too: only a build that succeeds removes the folder."""
 
     def watch(state: Progress) -> None:
         if state.phase == "assemble":
@@ -162,10 +162,10 @@ def test_an_interrupt_leaves_what_was_read_for_the_next(
     assert names_in(target.parent) == [target.name]
 
 
-def test_a_build_that_was_not_interrupted_begins_at_the_beginning(
+def test_without_a_checkpoint_a_build_begins_at_the_start(
     target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """Whether a folder is there or not."""
+    """Even if the folder exists."""
     folder_of(target).mkdir()
 
     report = resumed(target, lists, small_store)
@@ -194,7 +194,7 @@ def appended(lists: list[Path]) -> None:
         pytest.param(None, {"nulls": "skip"}, "nulls", id="nulls"),
     ],
 )
-def test_another_build_is_not_gone_on_with(  # noqa: PLR0913, PLR0917 - fixtures and a case
+def test_another_build_is_not_continued(  # noqa: PLR0913, PLR0917 - fixtures and a case
     target: Path,
     lists: list[Path],
     small_store: int,
@@ -202,14 +202,14 @@ def test_another_build_is_not_gone_on_with(  # noqa: PLR0913, PLR0917 - fixtures
     asked: dict[str, object],
     name: str,
 ) -> None:
-    """What differs is named, and what was read is still there for the right one."""
+    """The error names what differs, and the checkpoint is kept."""
     interrupt(target, lists, small_store)
     before = names_in(folder_of(target))
     if change is not None:
         change(lists)
 
     with pytest.raises(
-        ParameterError, match=f"(?s)resume.*the {name} of the build that was interrupted.*{HINT}"
+        ParameterError, match=f"(?s)resume.*the {name} of the interrupted build.*{HINT}"
     ):
         resumed(target, lists, small_store, **asked)  # type: ignore[arg-type]
 
@@ -229,7 +229,7 @@ def flip_last(content: bytearray) -> None:
 
 
 def flip_a_digit(content: bytearray) -> None:
-    """Make the number of keys that were read another one."""
+    """Change the number of keys that were read."""
     at = content.index(b'"keys_read": ') + len(b'"keys_read": ')
     content[at] = ord("1") + (content[at] == ord("1"))
 
@@ -254,15 +254,15 @@ def cut_last(content: bytearray) -> None:
         pytest.param("spill", bytearray.clear, id="hashes-gone"),
     ],
 )
-def test_a_damaged_folder_is_found_out(
+def test_a_damaged_folder_is_detected(
     target: Path,
     lists: list[Path],
     small_store: int,
     name: str,
     damage: Callable[[bytearray], None],
 ) -> None:
-    """Before a filter is made of it; a build without resume does without it."""
-    # Killed while it sorts: later on, what lies behind the last checkpoint is dropped.
+    """Before a filter is made from it; a build without resume ignores it."""
+    # Killed while it sorts. When it reads on, spilled hashes after the last checkpoint are dropped.
     interrupt(target, lists, small_store, "sort")
     edit(folder_of(target) / name, damage)
 
@@ -275,10 +275,8 @@ def test_a_damaged_folder_is_found_out(
     assert names_in(target.parent) == [target.name]
 
 
-def test_a_table_that_is_missing_is_found_out(
-    target: Path, lists: list[Path], small_store: int
-) -> None:
-    """Named by its number."""
+def test_a_missing_table_is_detected(target: Path, lists: list[Path], small_store: int) -> None:
+    """The error has its number."""
     interrupt(target, lists, small_store)
     (folder_of(target) / "run-0").unlink()
 
@@ -286,10 +284,10 @@ def test_a_table_that_is_missing_is_found_out(
         resumed(target, lists, small_store)
 
 
-def test_two_builds_do_not_go_on_with_one_another(
+def test_two_builds_do_not_use_the_same_folder(
     target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """One holds the folder; the other is told at once, and harms nothing."""
+    """One holds the folder; the other is refused at once, and does no harm."""
     refused = []
 
     def watch(state: Progress) -> None:
@@ -302,10 +300,10 @@ def test_two_builds_do_not_go_on_with_one_another(
     assert refused[0].path == str(folder_of(target))
 
 
-def test_a_build_without_resume_leaves_the_folder_of_one_that_runs(
+def test_a_build_without_resume_keeps_the_folder_of_a_running_build(
     target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """Only what a dead process has left is taken away."""
+    """Only a folder that no process uses is removed."""
     is_done = False
 
     def watch(state: Progress) -> None:
@@ -321,10 +319,10 @@ def test_a_build_without_resume_leaves_the_folder_of_one_that_runs(
     assert names_in(target.parent) == [target.name]
 
 
-def test_a_build_without_resume_takes_away_what_is_left(
+def test_a_build_without_resume_removes_an_unused_folder(
     target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """It will never be gone on with: the file is there."""
+    """It is not needed any more: the file exists."""
     interrupt(target, lists, small_store)
 
     build(target, keys(5))
@@ -335,7 +333,7 @@ def test_a_build_without_resume_takes_away_what_is_left(
 def test_the_folder_is_beside_the_spill_file(
     tmp_path: Path, target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """And for its owner only: hashes of keys are nobody else's business."""
+    """Only its owner can read it, since it has hashes of the keys."""
     spills = tmp_path / "spills"
     spills.mkdir()
     modes = []
@@ -354,15 +352,15 @@ def test_the_folder_is_beside_the_spill_file(
 @pytest.mark.parametrize(
     "some", [["ada"], iter(["ada"])], ids=["list-of-python", "iterator-of-python"]
 )
-def test_keys_of_python_cannot_be_read_again(target: Path, some: object) -> None:
+def test_keys_from_python_cannot_be_resumed(target: Path, some: object) -> None:
     """Only lists on disk can; no folder is made."""
     with pytest.raises(ParameterError, match="resume"):
         build(target, some, resume=True)
     assert names_in(target.parent) == []
 
 
-def test_standard_input_cannot_be_read_again(target: Path) -> None:
-    """Nor can a pipe; no folder is made."""
+def test_standard_input_cannot_be_resumed(target: Path) -> None:
+    """Nor can a pipe. No folder is made."""
     fd = os.open(os.devnull, os.O_RDONLY)
     saved = os.dup(0)
     os.dup2(fd, 0)
@@ -382,7 +380,7 @@ def test_standard_input_cannot_be_read_again(target: Path) -> None:
 def test_a_list_without_keys_is_an_error_that_leaves_no_folder(
     tmp_path: Path, target: Path
 ) -> None:
-    """There is nothing to go on with."""
+    """There is nothing to resume."""
     (tmp_path / "empty").write_bytes(b"\n")
 
     with mmbloom.read_list(tmp_path / "empty") as source, pytest.raises(SourceError):
@@ -391,10 +389,10 @@ def test_a_list_without_keys_is_an_error_that_leaves_no_folder(
 
 
 @pytest.mark.skipif(not IS_KERNEL, reason="too few keys for two jobs to spill")
-def test_jobs_and_memory_may_differ_from_those_of_the_build_before(
+def test_jobs_and_memory_may_differ_from_those_of_the_interrupted_build(
     tmp_path: Path, target: Path, lists: list[Path], small_store: int
 ) -> None:
-    """They leave no trace in the file."""
+    """The file does not depend on them."""
     interrupt(target, lists, small_store)
 
     resumed(target, lists, small_store * 4, jobs=3)
@@ -403,8 +401,8 @@ def test_jobs_and_memory_may_differ_from_those_of_the_build_before(
     assert payload_of(target) == payload_of(tmp_path / "whole.mmb")
 
 
-def test_a_random_seed_and_resume_do_not_go_together(target: Path, lists: list[Path]) -> None:
-    """The build that goes on would hash otherwise; it is said before anything is read."""
+def test_a_random_seed_cannot_be_resumed(target: Path, lists: list[Path]) -> None:
+    """The resumed build would hash in another way. It is refused before anything is read."""
     with (
         mmbloom.read_lists(lists) as opened,
         pytest.raises(ParameterError, match="seed: expected a number, with resume"),

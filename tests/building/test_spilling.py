@@ -1,4 +1,4 @@
-"""Keys that outgrow the memory: the file is the same, whatever way its keys have gone."""
+"""Keys that outgrow the memory: the file is the same, spilled or not."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from build_steps import (
 
 import mmbloom
 from mmbloom import MemoryBudgetError, SpillError
-from mmbloom.building import assemble, builder, loading, runs
-from mmbloom.building import hashes as store
-from mmbloom.building.thread_pool import Crew
+from mmbloom.building import loading, runs
+from mmbloom.building.hashes import KeyHashes
+from mmbloom.building.thread_pool import ThreadPool
 from mmbloom.format.fields import HASH
 from mmbloom.keys import lines
+from mmbloom.kinds import bloom, bloom_assembly
 from mmbloom.storage.spill import SpillFile
 
 if TYPE_CHECKING:
@@ -83,10 +84,10 @@ def test_a_build_that_spills_makes_the_same_file(  # noqa: PLR0913, PLR0917 - fi
 
 
 @pytest.mark.parametrize("block_bytes", [512, 1000, 1 << 20])
-def test_the_size_of_blocks_leaves_no_trace(
+def test_the_payload_does_not_depend_on_the_size_of_text_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    """A key that crosses the border of two blocks is one key."""
+    """A key that begins in one text block and ends in the next is one key."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", block_bytes)
     lists = list_of(tmp_path / "list", keys(500))
 
@@ -97,8 +98,8 @@ def test_the_size_of_blocks_leaves_no_trace(
     assert payload_of(tmp_path / "a.mmb") == payload_of(tmp_path / "b.mmb")
 
 
-def test_standard_input_gives_the_file_that_a_list_gives(tmp_path: Path, small_store: int) -> None:
-    """How long it is is not known before; it is spilled as any list."""
+def test_standard_input_gives_the_same_file_as_a_list(tmp_path: Path, small_store: int) -> None:
+    """Its length is not known; it is spilled like any list."""
     lists = list_of(tmp_path / "list", shuffled())
     saved = os.dup(0)
     with lists.open("rb") as file:
@@ -120,7 +121,7 @@ def test_standard_input_gives_the_file_that_a_list_gives(tmp_path: Path, small_s
 def test_memory_jobs_and_order_leave_no_trace_in_a_large_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not a byte of the file: with the least memory there is, which spills, and with all of it."""
+    """Not a byte of the file differs, with the least memory, which spills, or with plenty."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     numbers = np.random.default_rng(5).integers(0, 2**63, (1_700_000, 2))
     rows = numbers.view(np.uint8)
@@ -143,7 +144,7 @@ def test_memory_jobs_and_order_leave_no_trace_in_a_large_list(
 
 
 def test_a_list_that_repeats_its_keys_needs_no_spill_file(tmp_path: Path, small_store: int) -> None:
-    """What is full is sorted first; if half of it are repetitions, there is room again."""
+    """Full partitions are sorted first. If half of the hashes are repetitions, that is enough."""
     distinct = 2000 if IS_KERNEL else 60
     some = keys(distinct) * 40
 
@@ -156,10 +157,10 @@ def test_a_list_that_repeats_its_keys_needs_no_spill_file(tmp_path: Path, small_
 
 
 @pytest.mark.parametrize("num_others", [0, 300])
-def test_one_key_repeated_again_and_again_is_one_key(
+def test_a_key_that_is_repeated_many_times_is_one_key(
     tmp_path: Path, small_store: int, num_others: int
 ) -> None:
-    """All of it falls into one partition, which is larger than any buffer."""
+    """All its hashes fall into one partition, which is larger than any buffer."""
     num_keys = 3_000_000 if IS_KERNEL else 4000
     rows = np.zeros((num_keys, 16), np.uint8)
     numbers = np.arange(num_keys // 2, dtype=np.uint64) % (num_others + 1)
@@ -180,13 +181,13 @@ def test_one_key_repeated_again_and_again_is_one_key(
 
 
 @pytest.mark.parametrize("piece_bytes", [64, 4096])
-def test_the_size_of_pieces_leaves_no_trace(
+def test_the_payload_does_not_depend_on_the_size_of_pieces(
     tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
 ) -> None:
-    """Neighbouring stretches share a block; each has some of its bits."""
+    """Neighbouring pieces share a block, and each has some of its bits."""
     build(tmp_path / "a.mmb", keys(), layout=layout)
-    monkeypatch.setattr(assemble, "STRETCH_BYTES", piece_bytes)
-    monkeypatch.setattr(assemble, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(bloom_assembly, "CACHED_BYTES", piece_bytes)
+    monkeypatch.setattr(bloom_assembly, "PIECE_BYTES", piece_bytes)
     for jobs in (1, 3):
         build(tmp_path / "b.mmb", keys(), layout=layout, jobs=jobs, if_exists="replace")
 
@@ -195,19 +196,19 @@ def test_the_size_of_pieces_leaves_no_trace(
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.usefixtures("small_store")
-def test_a_classic_payload_larger_than_memory_is_made_in_parts(
+def test_a_classic_payload_larger_than_memory_is_made_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    """Three times through the keys, for 11 MB of payload; the bytes are those of one pass."""
+    """Three passes over the keys, for 11 MB of payload, give the same bytes as one pass."""
     parts = []
-    real_map = assemble.map_memory
+    real_map = bloom_assembly.map_memory
 
     def counting(num_bytes: int) -> Any:  # noqa: ANN401 - mmap.mmap
         parts.append(num_bytes)
         return real_map(num_bytes)
 
-    monkeypatch.setattr(assemble, "map_memory", counting)
-    monkeypatch.setattr(assemble, "PIECE_BYTES", 1 << 16)
+    monkeypatch.setattr(bloom_assembly, "map_memory", counting)
+    monkeypatch.setattr(bloom_assembly, "PIECE_BYTES", 1 << 16)
     asked = {"layout": "classic", "capacity": 6_000_000, "jobs": jobs, "exact": True}
 
     build(tmp_path / "a.mmb", keys(), memory=8 * MIB if jobs == 1 else 12 * MIB, **asked)
@@ -228,22 +229,22 @@ def test_a_classic_payload_larger_than_memory_is_made_in_parts(
 def test_hashes_made_to_share_their_top_bits_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_spilled: bool
 ) -> None:
-    """Distinct hashes in one partition, more than memory can sort: an error that says how many."""
+    """If a partition has too many to sort in memory, the error says how much is needed."""
     monkeypatch.setattr(loading, "_LEAST_HASHES", 2 << 8)
-    monkeypatch.setattr(loading, "SLICE_HASHES", 1 << 8)
-    monkeypatch.setattr(runs, "SLICE_HASHES", 1 << 8)
-    monkeypatch.setattr(store.HashStore, "release_memory", lambda _: 2 * 16 * (2 << 8))
-    monkeypatch.setattr(store.HashStore, "spare_bytes", 2 * 16 * (2 << 8))
+    monkeypatch.setattr(loading, "PIECE_HASHES", 1 << 8)
+    monkeypatch.setattr(runs, "PIECE_HASHES", 1 << 8)
+    monkeypatch.setattr(KeyHashes, "release_memory", lambda _: 2 * 16 * (2 << 8))
+    monkeypatch.setattr(KeyHashes, "spare_bytes", 2 * 16 * (2 << 8))
     with (
-        Crew(1) as crew,
-        store.HashStore(8 * MIB, crew, lambda: SpillFile.unnamed(tmp_path)) as filled,
+        ThreadPool(1) as pool,
+        KeyHashes(8 * MIB, pool, lambda: SpillFile.unnamed(tmp_path)) as filled,
     ):
         for first in range(0, 2560, 256):
             same_top = b"".join(HASH.pack(5, i) for i in range(first, first + 256))
             filled.partitions.add_hashes(0, same_top)
         if is_spilled:
             filled.spill_all(lambda _done, _total: None)
-        loader = loading.Loader.of_store(filled, crew)
+        loader = loading.Loader.of_hashes(filled, pool)
         with pytest.raises(MemoryBudgetError) as caught:
             loader.count(lambda _done, _total: None)
 
@@ -251,8 +252,8 @@ def test_hashes_made_to_share_their_top_bits_are_refused(
     assert caught.value.needed_bytes > 8 * MIB
 
 
-def test_memory_that_has_no_room_for_so_many_jobs_is_refused(tmp_path: Path) -> None:
-    """Each has the ends of all partitions for itself. What would do is named, and does."""
+def test_too_little_memory_for_the_jobs_is_refused(tmp_path: Path) -> None:
+    """Each has chunks of its own in all partitions. The error names enough memory."""
     with pytest.raises(MemoryBudgetError, match="fewer jobs") as caught:
         build(tmp_path / "a.mmb", keys(5), memory=32 * MIB, jobs=8)
     assert names_in(tmp_path) == []
@@ -262,7 +263,7 @@ def test_memory_that_has_no_room_for_so_many_jobs_is_refused(tmp_path: Path) -> 
 
 @pytest.fixture
 def spill_files(monkeypatch: pytest.MonkeyPatch) -> list[SpillFile]:
-    """Return the spill files that builds make from here on."""
+    """Return the list of spill files that builds make during the test."""
     made = []
     real_unnamed = SpillFile.unnamed
 
@@ -282,14 +283,14 @@ def flip_a_byte(spill: SpillFile) -> None:
 
 
 def cut_short(spill: SpillFile) -> None:
-    """Take the last byte of a spill file away."""
+    """Remove the last byte of a spill file."""
     os.ftruncate(spill._fd, spill.num_bytes - 1)
 
 
 @pytest.mark.parametrize("phase", ["sort", "assemble"])
 @pytest.mark.parametrize("damage", [flip_a_byte, cut_short])
 @pytest.mark.usefixtures("no_pause")
-def test_a_spill_file_that_is_not_what_was_written_is_found_out(  # noqa: PLR0913, PLR0917 - fixtures
+def test_a_damaged_spill_file_is_detected(  # noqa: PLR0913, PLR0917 - fixtures
     tmp_path: Path,
     layout: str,
     small_store: int,
@@ -298,11 +299,11 @@ def test_a_spill_file_that_is_not_what_was_written_is_found_out(  # noqa: PLR091
     phase: str,
     damage: Callable[[SpillFile], None],
 ) -> None:
-    """In either pass, and no file is left: a filter with a wrong hash would say a false "no"."""
-    monkeypatch.setattr(assemble, "STRETCH_BYTES", 64)
+    """In either pass. No file is left: a filter with a wrong hash would answer a false "no"."""
+    monkeypatch.setattr(bloom_assembly, "CACHED_BYTES", 64)
     (tmp_path / "filters").mkdir()
     is_damaged = False
-    real_pieces = assemble.payload_pieces
+    real_pieces = bloom.bit_pieces
 
     def damaged_before(*args: Any) -> Iterator[memoryview]:  # noqa: ANN401 - passed on
         nonlocal is_damaged
@@ -317,7 +318,7 @@ def test_a_spill_file_that_is_not_what_was_written_is_found_out(  # noqa: PLR091
             damage(spill_files[0])
             is_damaged = True
 
-    monkeypatch.setattr(builder, "payload_pieces", damaged_before)
+    monkeypatch.setattr(bloom, "bit_pieces", damaged_before)
     with pytest.raises(SpillError, match="build again"):
         build(
             tmp_path / "filters" / "a.mmb",
@@ -335,7 +336,7 @@ def test_a_spill_file_that_is_not_what_was_written_is_found_out(  # noqa: PLR091
 def test_the_spill_folder_is_where_the_spill_file_is_made(
     tmp_path: Path, small_store: int, spill_files: list[SpillFile]
 ) -> None:
-    """By default that of the filter; no name is seen in either."""
+    """By default it is the folder of the filter. The file has no name in either."""
     (tmp_path / "spills").mkdir()
 
     build(tmp_path / "a.mmb", keys(MANY_KEYS), memory=small_store, jobs=1)

@@ -238,3 +238,22 @@ def test_a_filter_that_is_still_written_can_be_asked(run: Run, folder: Path) -> 
         growing.add("ada")
         assert run("check", path, "ada").code == 0
         assert json.loads(run("check", path, "ada", "--json").out)["expected_fpr"] < 1e-6
+
+
+def test_a_stack_is_checked_by_its_manifest(run: Run, folder: Path) -> None:
+    """A key is "maybe" if one member says so; few lines and many are answered alike."""
+    many = [f"key {number}" for number in range(2000)]
+    mmbloom.build(folder / "base.mmb", many, fpr=1e-9).close()
+    mmbloom.build(folder / "delta.mmb", ["hedy"], fpr=1e-9, kind="fuse").close()
+    with mmbloom.FilterStack([folder / "base.mmb", folder / "delta.mmb"]) as stack:
+        stack.save(folder / "all.stack")
+
+    assert run("check", "all.stack", "hedy", "ada", "key 7") == (0, b"hedy\nkey 7\n", "")
+    assert run("check", "all.stack", stdin=b"ada\r\n\nhedy\r\n") == (0, b"hedy\r\n", "")
+    lines = "\n".join([*many, "ada", ""]).encode()
+    assert run("check", "all.stack", "-v", stdin=lines) == (0, b"ada\n", "")
+    assert json.loads(run("check", "all.stack", "ada", "--json").out)["maybe"] == 0
+    outcome = run("check", "all.stack", "--times", "hedy")
+    assert (outcome.code, outcome.out) == (2, b"")
+    (folder / "bad.stack").write_text("{}")
+    assert "bad.stack: mmbloom_stack" in run("check", "bad.stack", "ada").err

@@ -99,6 +99,9 @@ def test_each_example_of_the_help_runs(example: str, folder: Path) -> None:
         mmbloom.build(folder / name, ["ada"], fpr=0.01, capacity=10).close()
     mmbloom.build(folder / "pwned.mmb", ["AB" * 20], fpr=0.01, key_form="hex").close()
     outputs = {"build": ["passwords.mmb", "pwned.mmb", "denied.mmb"]}
+    with mmbloom.FilterStack([folder / "passwords.mmb"]) as stack:
+        stack.save(folder / "all.stack")
+    outputs["create"] = ["crawl.mmb", "denied.mmb"]
     for name in outputs.get(example.split()[1], []):
         (folder / name).unlink()
     program = f'mmbloom() {{ "{sys.executable}" -P -m mmbloom "$@"; }}\nset -e\n'

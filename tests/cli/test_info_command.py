@@ -56,7 +56,7 @@ def test_a_counting_filter_tells_of_its_counters(run: Run, folder: Path) -> None
         full = writer.num_saturated
 
     assert "about 99 of 1,000 (a writer has it open, or died; 100 at its last flush)" in out
-    assert f"counters  10,880 of 4 bits, {full} at their end, 15\n" in out
+    assert f"counters  10,880 of 4 bits, {full} at their maximum of 15\n" in out
     assert "99 as far as the counters tell, of 1,000" in run("info", path).out.decode()
     assert run("check", path, "ada", "50").out == b"ada\n"
     assert run("verify", path).code == 0

@@ -67,14 +67,14 @@ def test_each_form_of_list_gives_the_same_filter(run: Run, lists: Path, argv: li
     ("argv", "says"),
     [
         (["names.csv", "--column", "nam"], "names.csv: no column named 'nam'; there are: id, name"),
-        (["plain.txt", "--column", "name"], "--column: expected a format beside it"),
+        (["plain.txt", "--column", "name"], "--column: expected a format with it"),
         (["names.csv", "--format", "xml"], "--format: expected one of text, csv"),
         (["names.csv", "--column", "name", "--no-header"], "--header: expected True"),
         (["plain.txt", "--comment", "##"], "--comment: expected one ASCII character"),
         (["plain.txt", "--blank", "bad"], "plain.txt, line 3: an empty line"),
         (["dirty.csv", "--column", "name"], "dirty.csv, line 3: expected 2 fields, found 1"),
         (["x-*.txt"], "x-*.txt: no file matches this pattern"),
-        (["part-1.txt", "part-*.txt"], "part-1.txt: a list that is given twice: leave one out"),
+        (["part-1.txt", "part-*.txt"], "part-1.txt: the list is given twice; leave one out"),
     ],
 )
 def test_what_does_not_fit_is_named_as_it_was_typed(
@@ -126,6 +126,6 @@ def test_range_files_are_noted_where_they_are_not_whole(run: Run, lists: Path) -
     outcome = run("build", "ranges", "--hibp", *NEW)
 
     assert outcome.code == 0
-    assert outcome.err.startswith("mmbloom build: note: ranges: 1 of 1048576 ranges: digests of ")
+    assert outcome.err.startswith("mmbloom build: note: ranges: 1 of 1048576 ranges; digests in ")
     with mmbloom.open("new.mmb") as built:
         assert "0018a" + "ab" * 17 + "c" in built

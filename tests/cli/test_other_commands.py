@@ -261,7 +261,7 @@ def test_a_file_that_is_not_sealed_is_not_published_and_what_seals_it_is_named(
     """By the shell, under a path and under a name."""
     mmbloom.BloomFilter.create(folder / "crawl.mmb", capacity=9, fpr=0.01).close()
     (folder / "filters").mkdir()
-    for command in (("publish", "crawl.mmb", "a.mmb"), ("store", "filters", "publish", "a")):
+    for command in (("publish", "crawl.mmb", "a.mmb"), ("store", "publish", "filters", "a")):
         outcome = run(*command, *(["crawl.mmb"] if command[0] == "store" else []))
         assert (outcome.code, outcome.out) == (2, b"")
         assert "'mmbloom merge crawl.mmb -o NEW' writes a sealed copy" in outcome.err

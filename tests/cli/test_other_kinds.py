@@ -64,7 +64,7 @@ def test_the_thin_ends_of_a_fuse_filter_are_no_holes(run: Run, folder: Path) -> 
     out = run("info", folder / "a.mmb").out.decode()
 
     assert "hole" not in out
-    assert "fingerprints of 8 bits in 1 shard" in out
+    assert "1, with fingerprints of 8 bits" in out
 
 
 # -- build -----------------------------------------------------------------------------------------
@@ -79,10 +79,11 @@ def test_build_makes_a_fuse_filter(run: Run, folder: Path, layout: str) -> None:
     done = run("build", *options, "--memory", "64M", "--jobs", "2")
 
     rows = dict(row.split(None, 1) for row in done.out.decode().splitlines())
-    assert list(rows) == ["file", "read", "keys", "layout", "fpr", "time", "memory"]
+    assert list(rows) == ["file", "read", "keys", "layout", "shards", "fpr", "time", "memory"]
     assert rows["keys"] == "2,000 distinct, 2,000 repeated"
     probes = {"auto": "fuse3, 3 probes", "fuse4": "fuse4, 4 probes"}[layout]
-    assert rows["layout"].startswith(f"{probes}, fingerprints of 10 bits, ")
+    assert rows["layout"].startswith(f"{probes}, ")
+    assert rows["shards"] == "1, with fingerprints of 10 bits"
     assert rows["fpr"].endswith("asked for 0.001")
     with mmbloom.open(folder / "a.mmb") as built:
         assert isinstance(built, mmbloom.FuseFilter)

@@ -38,7 +38,7 @@ def packed(pairs: list[tuple[int, int]]) -> bytes:
 
 
 def built(
-    engine: ModuleType, hashes: bytes, shape: FuseShape, max_seeds: int
+    engine: ModuleType, hashes: bytes | bytearray, shape: FuseShape, max_seeds: int
 ) -> tuple[int, bytearray] | None:
     """Return what an engine makes of a shard."""
     scratch = bytearray(engine.fuse_scratch_bytes(shape.arity, *shape[2:4]))
@@ -46,18 +46,24 @@ def built(
     return found
 
 
-def core_of(engine: ModuleType, payload: bytes, shape: FuseShape) -> Any:  # noqa: ANN401 - either engine's
-    """Return a core that answers from *payload*."""
-    core = engine.FuseCore()
-    core._attach(payload, *shape, 7, 0, keys_added=0)
-    return core
+def view_of(engine: ModuleType, payload: bytes, shape: FuseShape) -> Any:  # noqa: ANN401 - either engine's
+    """Return a view of *payload*."""
+    layout = shape.arity + 2  # fuse3 is 5, fuse4 is 6; their probe schemes have the same numbers
+    return engine.View(payload, layout, layout, tuple(shape), 7, 0)
 
 
-def answers_of(core: Any, hashes: bytes) -> list[int]:  # noqa: ANN401 - as above
+def answers_of(view: Any, hashes: bytes) -> list[int]:  # noqa: ANN401 - as above
     """Return the answers to a batch of hashes."""
     maybe = bytearray(len(hashes) // 16)
-    core._contains_hashes(hashes, maybe)
+    view.contains_hashes(hashes, maybe)
     return list(maybe)
+
+
+def singles_of(engine: ModuleType, view: Any) -> list[bool]:  # noqa: ANN401 - as above
+    """Return the answers to single keys."""
+    core = engine.Core()
+    core._use(view)
+    return [str(i) in core for i in range(50)]
 
 
 @pytest.mark.parametrize("layout", ["fuse3", "fuse4"])
@@ -106,21 +112,26 @@ def test_answers_and_pages_agree_for_any_payload(
     """A reader cannot check seeds and numbers, so it must answer from any."""
     shape = FuseShape(data.draw(st.sampled_from([3, 4])), width, 64, 30, num_shards)
     payload = np.random.default_rng(data.draw(st.integers(0, 9))).bytes(shape.num_bits // 8)
-    cores = [core_of(engine, payload, shape) for engine in ENGINES]
+    left, right = views = [view_of(engine, payload, shape) for engine in ENGINES]
 
-    assert answers_of(cores[0], packed(pairs)) == answers_of(cores[1], packed(pairs))
-    assert cores[0]._pages_of(packed(pairs)) == cores[1]._pages_of(packed(pairs))
-    assert [str(i) in cores[0] for i in range(50)] == [str(i) in cores[1] for i in range(50)]
+    assert answers_of(left, packed(pairs)) == answers_of(right, packed(pairs))
+    assert left.pages_of(packed(pairs)) == right.pages_of(packed(pairs))
+    singles = [singles_of(*each) for each in zip(ENGINES, views, strict=True)]
+    assert singles[0] == singles[1]
+    for engine, view, found in zip(ENGINES, views, singles, strict=True):
+        maybe = bytearray(50)
+        view.contains_batch(engine.ObjectBatch([str(i) for i in range(50)]), maybe)
+        assert list(maybe) == found
 
 
 def test_no_shards_no_keys() -> None:
     """Both answer 0, and read no page."""
     shape = FuseShape(3, 8, 0, 0, 0)
     for engine in ENGINES:
-        core = core_of(engine, bytes(64), shape)
-        assert answers_of(core, hashes_of(20, 1)) == [0] * 20
-        assert core._pages_of(hashes_of(20, 1)) == []
-        assert "ada" not in core
+        view = view_of(engine, bytes(64), shape)
+        assert answers_of(view, hashes_of(20, 1)) == [0] * 20
+        assert view.pages_of(hashes_of(20, 1)) == []
+        assert not any(singles_of(engine, view))
 
 
 def test_a_payload_that_is_too_short_is_refused_alike() -> None:
@@ -128,8 +139,8 @@ def test_a_payload_that_is_too_short_is_refused_alike() -> None:
     shape = FuseShape(3, 8, 64, 30, 2)
     texts = []
     for engine in ENGINES:
-        with pytest.raises(ValueError, match="num_bits") as caught:
-            core_of(engine, bytes(shape.num_bits // 8 - 1), shape)
+        with pytest.raises(ValueError, match="the payload needs") as caught:
+            view_of(engine, bytes(shape.num_bits // 8 - 1), shape)
         texts.append(str(caught.value))
 
     assert texts[0] == texts[1]
@@ -158,6 +169,26 @@ def test_hashes_are_in_order_if_their_segments_are() -> None:
 
     assert found[0] is not None
     assert found == found[:1] * 4
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["kernel", "reference"])
+def test_a_fuse_filter_cannot_be_changed(engine: ModuleType) -> None:
+    """Its keys are those that it was built from."""
+    shape = FuseShape(3, 8, 64, 30, 1)
+    view = engine.View(bytearray(shape.num_bits // 8), 5, 5, tuple(shape), 7, 0, True)  # noqa: FBT003
+    with pytest.raises(ValueError, match="no key can be added"):
+        view.add_many(bytes(16), 1)
+    with pytest.raises(ValueError, match="no key can be removed"):
+        view.remove_many(bytes(16))
+    with pytest.raises(ValueError, match="this layout has no counters"):
+        view.count_of(bytes(16))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["kernel", "reference"])
+def test_the_arity_is_that_of_the_layout(engine: ModuleType) -> None:
+    """The kernel has room for no more slots of a key."""
+    with pytest.raises(ValueError, match="num_probes is 4, not 1 to 3"):
+        engine.View(bytes(4096), 5, 5, (4, 8, 64, 30, 1), 7, 0)
 
 
 def test_too_little_scratch_is_refused_alike() -> None:

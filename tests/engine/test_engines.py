@@ -1,7 +1,7 @@
 """Two engines, one truth: the kernel and the reference give the same bytes, counts and errors.
 
 Every test asks both and compares. What is right is tested elsewhere, against FORMAT.md's vectors
-and an independent reader; here it matters that there is one answer. test_engine_cores.py does the
+and an independent reader; here it matters that there is one answer. test_engine_views.py does the
 same for whole filters.
 """
 

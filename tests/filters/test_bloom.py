@@ -205,7 +205,7 @@ def test_what_is_no_key_is_refused_and_nothing_is_added(
             call()
 
     assert found.keys_added == 0
-    assert found.fill_ratio == 0
+    assert found.fill_ratio() == 0
 
 
 @pytest.mark.parametrize("batch", ["abc", b"abc", bytearray(b"abc"), 5, None, 1.5, object()])

@@ -33,7 +33,7 @@ USES: list[tuple[str, Callable[[BloomFilter], object]]] = [
     ("save", lambda f: f.save("/nowhere/a.mmb")),
     ("flush", lambda f: f.flush()),
     ("seal", lambda f: f.seal()),
-    ("fill_ratio", lambda f: f.fill_ratio),
+    ("fill_ratio", lambda f: f.fill_ratio()),
     ("approx_count", lambda f: f.approx_count()),
     ("expected_fpr", lambda f: f.expected_fpr()),
     ("fill_by_region", lambda f: f.fill_by_region()),

@@ -80,7 +80,7 @@ def test_an_empty_filter_says_no_to_everything(make: Make) -> None:
 
         assert not found.contains_many(keys(100)).any()
         assert (found.keys_added, found.approx_count()) == (0, 0)
-        assert (found.fill_ratio, found.expected_fpr()) == (0.0, 0.0)
+        assert (found.fill_ratio(), found.expected_fpr()) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
@@ -106,13 +106,17 @@ def test_a_full_filter_has_the_rate_that_was_asked_for(make: Make) -> None:
     assert abs(maybes - 10_000 * found.expected_fpr()) <= 50
 
 
+def _fill(payload: memoryview) -> None:
+    payload[:] = b"\xff" * len(payload)
+
+
 def test_a_saturated_filter_says_maybe_and_gives_defined_figures(make: Make) -> None:
     """Every bit is set: the rate is 1, and the count a floor instead of an error."""
     found = make(capacity=10, overfill=True)
-    found._combine(b"\xff" * found.geometry.payload_bytes, "or", 10)
+    found._change_payload(_fill, 10, ())
 
     assert found.contains_many(keys(50)).all()
-    assert (found.fill_ratio, found.expected_fpr()) == (1.0, 1.0)
+    assert (found.fill_ratio(), found.expected_fpr()) == (1.0, 1.0)
     assert found.approx_count() > found.capacity
     assert found.info()["fill_ratio"] == 1.0
     assert found.fill_by_region(4) == [1.0] * len(found.fill_by_region(4))
@@ -127,5 +131,5 @@ def test_the_fill_by_region_is_even(make: Make) -> None:
     regions = found.fill_by_region(8)
 
     assert len(regions) == 8
-    assert sum(regions) / 8 == pytest.approx(found.fill_ratio, rel=0.01)
-    assert all(share == pytest.approx(found.fill_ratio, rel=0.1) for share in regions)
+    assert sum(regions) / 8 == pytest.approx(found.fill_ratio(), rel=0.01)
+    assert all(share == pytest.approx(found.fill_ratio(), rel=0.1) for share in regions)

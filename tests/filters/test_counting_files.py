@@ -285,3 +285,28 @@ def test_a_removal_that_could_not_be_written_is_written_later(
             assert reader.contains_many(keys(50)).all()
             writer.flush()
             assert reader.contains_many(keys(50)).tolist() == [False] + [True] * 49
+
+
+def test_a_later_writer_keeps_the_mark_of_a_killed_one(tmp_path: Path) -> None:
+    """A removal that was cut short is never repeated, however often the file was opened since."""
+    path = tmp_path / "a.mmb"
+    with CountingBloomFilter.create(path, capacity=100, fpr=0.001) as made:
+        made.update(keys(50))
+
+    def die_while_removing() -> None:
+        writer = CountingBloomFilter.open_writable(path)
+        writer.remove(keys(1)[0])
+        os._exit(0)  # as after a kill: nothing is closed
+
+    assert in_child(die_while_removing) == 0
+    for _ in range(2):
+        with CountingBloomFilter.open_writable(path) as writer:
+            writer.add("another")
+            writer.flush()
+        with CountingBloomFilter.open(path) as reader:
+            assert reader.info()["writer_open"]
+
+    with CountingBloomFilter.open_writable(path) as writer:
+        writer.clear()
+    with CountingBloomFilter.open(path) as reader:
+        assert not reader.info()["writer_open"]

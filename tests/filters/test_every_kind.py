@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mmbloom.filters.handle import FilterHandle
+    from mmbloom import Filter
 
 FPR = 0.001
 PARAMETERS: dict[str, Any] = {"fpr": FPR, "seed": 5, "metadata": {"source": "a test"}}
@@ -81,7 +81,7 @@ def make_fuse(layout: str) -> Callable[..., None]:
 
 
 # By layout: how a sealed file of some keys is made, its kind, and its class.
-KINDS: dict[str, tuple[Callable[..., None], str, type[FilterHandle]]] = {
+KINDS: dict[str, tuple[Callable[..., None], str, type[Filter]]] = {
     "line": (make_bloom("line"), "bloom", BloomFilter),
     "page": (make_bloom("page"), "bloom", BloomFilter),
     "classic": (make_bloom("classic"), "bloom", BloomFilter),
@@ -358,7 +358,7 @@ def test_what_is_published_is_what_a_follower_answers_next(
     before = held_now()
     with mmbloom.open(path, mode=mode, follow=0) as found:
         assert all(key in found for key in keys(500))
-        assert mmbloom.publish(new, path) == 2
+        assert mmbloom.publish(path, new) == 2
         assert all(key in found for key in keys(2000, start=10_000)[:100])
         assert found.contains_many(keys(2000, start=10_000)).all()
         assert found.contains_many(keys(500)).sum() < 20

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from filter_files import keys
+from filter_files import keys, rate_of
 
 import mmbloom
 from mmbloom import BloomFilter, CountingBloomFilter, ParameterError, ParameterTypeError
-from mmbloom.filters import measure
-from mmbloom.filters.forecasts import fpr_after
-from mmbloom.sizing.bloom import Geometry, model_fpr, plan
+from mmbloom.kinds import forecasts
+from mmbloom.kinds.bloom_layouts import LAYOUTS
+from mmbloom.sizing.bloom import BloomGeometry, model_fpr, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 RATES = (0.5, 0.01, 1e-4, 1e-9)
+
+
+def _later(geometry: BloomGeometry, payload: memoryview, num_keys: int) -> float:
+    return forecasts.rounded(LAYOUTS[geometry.layout].forecast(geometry, payload, num_keys))
 
 
 @pytest.mark.parametrize("fpr", RATES)
@@ -28,7 +32,7 @@ def test_from_empty_it_is_the_model(layout: str, fpr: float, count: int) -> None
     geometry = plan(20_000, fpr, layout)
     expected = model_fpr(layout, geometry.num_bits, geometry.num_probes, count)
 
-    found = fpr_after(geometry, memoryview(bytes(geometry.payload_bytes)), count)
+    found = _later(geometry, memoryview(bytes(geometry.payload_bytes)), count)
 
     tolerance = 1e-12 if layout != "page" else 1e-9 if count == 20_000 else 1e-5
     assert found == pytest.approx(expected if expected > 1e-30 else 0, rel=tolerance, abs=0)
@@ -46,7 +50,7 @@ def test_one_more_key_changes_little(layout: str) -> None:
     with BloomFilter.in_memory(capacity=10_000, fpr=0.01, layout=layout) as found:
         found.update(keys(8000))
         now, geometry = found.expected_fpr(), found.geometry
-        step = fpr_after(geometry, found._open_payload(), 1) / now - 1
+        step = _later(geometry, found._opened.payload, 1) / now - 1
 
     assert 0 < step < geometry.num_probes / 8000
 
@@ -59,11 +63,11 @@ def relative_sigma(found: BloomFilter) -> float:
     number, for page that of both halves together.
     """
     geometry, k = found.geometry, found.num_probes
-    bits = np.unpackbits(np.frombuffer(found._open_payload(), np.uint8))
+    bits = np.unpackbits(np.frombuffer(found._opened.payload, np.uint8))
     if geometry.layout == "classic":
         load = k * found.keys_added / geometry.num_bits
         variance = math.exp(-2 * load) * (math.expm1(load) - load) / geometry.num_bits
-        return k * math.sqrt(variance) / found.fill_ratio
+        return k * math.sqrt(variance) / found.fill_ratio()
     fills = bits.reshape(-1, 512).mean(axis=1)
     if geometry.layout == "line":
         parts = [fills**k]
@@ -92,9 +96,9 @@ def test_an_uneven_payload_gets_its_own_forecast(layout: str) -> None:
     payload = bytearray(geometry.payload_bytes)
     quarter = len(payload) // 4 // 4096 * 4096
     payload[:quarter] = b"\xff" * quarter
-    now = measure.expected_fpr(geometry, memoryview(payload))
+    now = rate_of(geometry, payload)
 
-    later = fpr_after(geometry, memoryview(payload), 1000)
+    later = _later(geometry, memoryview(payload), 1000)
 
     if layout != "classic":  # there the bits of a key lie all over: fill to the power of k
         assert now == pytest.approx(0.25, abs=0.02)
@@ -115,10 +119,10 @@ def test_it_goes_past_the_capacity_and_on_files(tmp_path: str, layout: str) -> N
 
 def test_one_probe_has_nothing_in_the_upper_half() -> None:
     """At rates of a half, page has one probe a key."""
-    geometry = Geometry("page", 32_768 * 4, 1)
+    geometry = BloomGeometry("page", 32_768 * 4, 1)
     expected = model_fpr("page", geometry.num_bits, 1, 60_000)
 
-    found = fpr_after(geometry, memoryview(bytes(geometry.payload_bytes)), 60_000)
+    found = _later(geometry, memoryview(bytes(geometry.payload_bytes)), 60_000)
 
     assert found == pytest.approx(expected, rel=1e-9)
 
@@ -146,7 +150,7 @@ def test_the_forecast_of_counters_comes_true(tmp_path: Path, start: int) -> None
             assert narrow.forecast(15_000 - start) == forecast
         found.update(keys(15_000 - start, start))
         flat = found.geometry.flat
-        nibbles = np.frombuffer(found._open_payload(), np.uint8)
+        nibbles = np.frombuffer(found._opened.payload, np.uint8)
         places = np.stack([nibbles & 15, nibbles >> 4], axis=1).ravel()[: flat.num_bits] > 0
         powers = places.reshape(-1, 128).mean(axis=1) ** flat.num_probes
         sigma = math.sqrt(powers.var() / powers.mean() ** 2 / powers.size)

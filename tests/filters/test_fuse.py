@@ -14,21 +14,20 @@ import mmbloom
 from mmbloom import FuseFilter, ReadOnlyError
 from mmbloom.engine import ENGINE, fuse_scratch_bytes, sort_unique
 from mmbloom.errors import ChecksumError, ConstructionError, FormatError, ParameterError
-from mmbloom.filters import fuse_payload
-from mmbloom.filters.fuse_payload import (
+from mmbloom.format.fuse import FuseShape
+from mmbloom.kinds import fuse_shards
+from mmbloom.kinds.fuse_shards import (
     MAX_EXTRA_SEGMENTS,
     construct_shard,
     first_of_shard,
     fuse_pieces,
-    with_more_segments,
+    shapes_to_try,
 )
-from mmbloom.format.fuse import FuseShape
 from mmbloom.sizing import fuse as fuse_sizing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmbloom.format.header import Header
 
 LAYOUTS = ("fuse3", "fuse4")
 WIDTHS = (1, 4, 7, 8, 10, 12, 16, 25, 26, 32)
@@ -269,7 +268,7 @@ def test_a_shard_that_no_seed_fits_is_an_error_with_its_number_of_keys() -> None
     with pytest.raises(ConstructionError, match="another seed") as caught:
         construct_shard(shape, chosen_hashes(400), scratch_for(shape))
 
-    assert (caught.value.num_keys, caught.value.num_seeds) == (400, fuse_payload.MAX_SEEDS)
+    assert (caught.value.num_keys, caught.value.num_seeds) == (400, fuse_shards.MAX_SEEDS)
 
 
 def test_equal_hashes_end_in_an_error_too() -> None:
@@ -280,40 +279,18 @@ def test_equal_hashes_end_in_an_error_too() -> None:
         construct_shard(shape, chosen_hashes(1) * 2, scratch_for(shape))
 
 
-@pytest.mark.parametrize("fails", [0, 1, 3, MAX_EXTRA_SEGMENTS])
-def test_after_all_seeds_a_segment_is_added(fails: int) -> None:
-    """And one more, until it can be built."""
-    tried = []
+def test_after_all_seeds_a_segment_is_added_and_that_ends() -> None:
+    """Each shape has one segment more than the last."""
+    shapes = list(shapes_to_try(FuseShape(3, 8, 64, 10, 1)))
 
-    def build(shape: FuseShape) -> Header:
-        tried.append(shape.num_segments)
-        if len(tried) <= fails:
-            raise ConstructionError(1, 64)
-        return None  # type: ignore[return-value]  # passed on, whatever it is
-
-    with_more_segments(FuseShape(3, 8, 64, 10, 1), build)
-
-    assert tried == [10 + i for i in range(fails + 1)]
-
-
-def test_adding_segments_ends() -> None:
-    """With the error of the last attempt."""
-    tried = []
-
-    def build(shape: FuseShape) -> Header:
-        tried.append(shape.num_segments)
-        raise ConstructionError(1, 64)
-
-    with pytest.raises(ConstructionError):
-        with_more_segments(FuseShape(3, 8, 64, 10, 1), build)
-    assert tried == [10 + i for i in range(MAX_EXTRA_SEGMENTS + 1)]
+    assert shapes == [FuseShape(3, 8, 64, 10 + i, 1) for i in range(MAX_EXTRA_SEGMENTS + 1)]
 
 
 def test_a_file_that_cannot_be_built_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the file nor a temporary one."""
-    monkeypatch.setattr(fuse_payload, "MAX_SEEDS", 0)
+    monkeypatch.setattr(fuse_shards, "MAX_SEEDS", 0)
 
     with pytest.raises(ConstructionError):
         mmbloom.build(tmp_path / "a.mmb", keys(100), kind="fuse", fpr=0.01)

@@ -11,7 +11,7 @@ from filter_files import NEVER, Program, in_child, keys, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter
-from mmbloom.filters import measure
+from mmbloom.filters.opened import Opened
 from mmbloom.format.fields import SLOT_OFFSETS
 from mmbloom.storage.writable import WritableFile
 
@@ -89,7 +89,7 @@ def test_a_count_that_was_rebuilt_takes_no_room_away(layout: str, seed: int) -> 
     with BloomFilter.in_memory(capacity=1000, fpr=0.01, layout=layout, seed=seed) as found:
         for count in (1, 10, 100, 999, 1000):
             found.update(keys(count))
-            rebuilt = measure.fewest_keys(found.geometry, found._open_payload())
+            rebuilt = found._opened.fewest_keys()
             assert count - 62 <= rebuilt <= count
 
 
@@ -186,15 +186,15 @@ def test_a_reader_that_meets_a_writer_clearing_looks_again(
 ) -> None:
     """It has read the canaries, then the writer took them back and cleared the bits."""
     path = writable_file(tmp_path / "a.mmb")
-    real_start = BloomFilter._start
+    real = Opened.with_checked_canaries
     writer = mmbloom.open_writable(path)
 
-    def start_slowly(self: BloomFilter, *arguments: object) -> BloomFilter:
+    def check_slowly(self: Opened) -> Opened:
         monkeypatch.undo()
         writer.clear()
-        return real_start(self, *arguments)  # type: ignore[arg-type]
+        return real(self)
 
-    monkeypatch.setattr(BloomFilter, "_start", start_slowly)
+    monkeypatch.setattr(Opened, "with_checked_canaries", check_slowly)
     with mmbloom.open(path) as reader:
         assert reader == writer
     writer.close()
@@ -204,14 +204,14 @@ def test_flushes_during_a_clear_store_no_canary_of_what_is_cleared(tmp_path: Pat
     """Between taking canaries back and clearing the bits another thread adds a key and flushes."""
     path = writable_file(tmp_path / "a.mmb")
     with mmbloom.open_writable(path) as writer:
-        real_combine = writer._combine
+        real_change = writer._change_payload
 
-        def combine_late(*arguments: object) -> None:
+        def change_late(*arguments: object) -> None:
             writer.add("between")
             writer.flush()
-            real_combine(*arguments)  # type: ignore[arg-type]
+            real_change(*arguments)  # type: ignore[arg-type]
 
-        writer._combine = combine_late  # type: ignore[method-assign]
+        writer._change_payload = change_late  # type: ignore[method-assign]
         writer.clear()
         with mmbloom.open(path) as reader:
             assert "between" not in reader
@@ -239,7 +239,7 @@ def test_a_writer_killed_while_it_clears_bits_leaves_a_file_that_opens(
 
     assert in_child(die) == 7
     with mmbloom.open(path) as reader:
-        assert reader._status.canaries == ()
+        assert reader._opened.status.canaries == ()
         found = reader.contains_many(keys(50))
         assert found.all() or not found.any()
     with mmbloom.open_writable(path) as again:

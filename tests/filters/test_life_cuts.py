@@ -15,7 +15,7 @@ from filter_files import held_now, in_child, keys, sealed_file, writable_file
 
 import mmbloom
 from mmbloom import BloomFilter, TruncatedError
-from mmbloom.filters import lookup
+from mmbloom.filters.opened import Opened
 from mmbloom.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ USES = {
     "approx_count": BloomFilter.approx_count,
     "forecast": lambda f: f.forecast(10),
     "audit": lambda f: mmbloom.audit(f, mmbloom.RandomKeys(100)),
-    "new keys": lambda f: mmbloom.NewKeys(f).take(MEMBERS),
-    "preload": lambda f: f._storage.advise("preload"),
+    "new keys": lambda f: mmbloom.Additions(f).take(MEMBERS),
+    "preload": lambda f: f._opened.storage.advise("preload"),
 }
 
 
@@ -91,22 +91,17 @@ def test_a_cut_during_a_pass_is_noticed_after_it(
 ) -> None:
     """The system fills the last page up with zeros: keys that were in it would not be found."""
     reader = mmbloom.open(path)
-    real = BloomFilter._check_length
-    real_lookup = lookup._check_length
+    real = Opened.check_length
     num_looks = 0
 
-    def cut_after_the_look(check: Callable[..., None]) -> Callable[..., None]:
-        def look(*arguments: object) -> None:
-            nonlocal num_looks
-            check(*arguments)
-            num_looks += 1
-            if num_looks == 1:
-                cut(path, path.stat().st_size - 50)  # within the last page: no touch is a SIGBUS
+    def cut_after_the_look(self: Opened) -> None:
+        nonlocal num_looks
+        real(self)
+        num_looks += 1
+        if num_looks == 1:
+            cut(path, path.stat().st_size - 50)  # within the last page: no touch is a SIGBUS
 
-        return look
-
-    monkeypatch.setattr(BloomFilter, "_check_length", cut_after_the_look(real))
-    monkeypatch.setattr(lookup, "_check_length", cut_after_the_look(real_lookup))
+    monkeypatch.setattr(Opened, "check_length", cut_after_the_look)
     with pytest.raises(TruncatedError):
         USES[name](reader)
     reader.close()
@@ -121,7 +116,7 @@ def test_a_cut_while_verify_reads_is_an_error(tmp_path: Path) -> None:
 
     def act() -> None:
         with mmbloom.open(path) as reader, pytest.raises(TruncatedError):
-            reader.verify(progress=lambda _done, _total: cut(path), num_threads=1)
+            reader.verify(progress=lambda _at: cut(path), num_threads=1)
 
     assert in_child(act) == 0
 
@@ -130,17 +125,16 @@ def test_a_cut_while_a_cold_batch_waits_for_its_pages_is_an_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch against the disk waits for its pages by a call that can fail."""
-    monkeypatch.setattr(lookup, "_is_cold", lambda _: True)
-    monkeypatch.setattr(lookup, "_SMALLEST_BYTES", 0)
-    real = BloomFilter._pages_of
+    real = MappedFile.start_reading
 
-    def cut_first(self: BloomFilter, hashes: memoryview) -> list[int]:
+    def cut_first(self: MappedFile, pages: list[int]) -> None:
         cut(path)
-        return real(self, hashes)
+        real(self, pages)
 
     def act() -> None:
         with mmbloom.open(path) as reader:
-            monkeypatch.setattr(BloomFilter, "_pages_of", cut_first)
+            monkeypatch.setattr(MappedFile, "is_cold", lambda _: True)
+            monkeypatch.setattr(MappedFile, "start_reading", cut_first)
             with pytest.raises(TruncatedError):
                 reader.contains_many(MEMBERS)
 
@@ -153,14 +147,14 @@ def test_a_save_of_a_file_that_is_cut_meanwhile_publishes_nothing(
     """Else its zeros would get sound checksums."""
     target = path.with_name("b.mmb")
     with mmbloom.open(path) as reader:
-        real = BloomFilter._checked_payload
+        real = Opened.verify
 
-        def cut_then(self: BloomFilter) -> memoryview:
-            payload = real(self)
+        def cut_then(self: Opened) -> int:
+            num_bytes = real(self)
             cut(path, path.stat().st_size - 50)
-            return payload
+            return num_bytes
 
-        monkeypatch.setattr(BloomFilter, "_checked_payload", cut_then)
+        monkeypatch.setattr(Opened, "verify", cut_then)
         with pytest.raises(TruncatedError):
             reader.save(target)
     assert not target.exists()
@@ -201,7 +195,7 @@ def test_a_file_that_is_cut_while_it_is_merged_is_an_error(
     def act() -> None:
         monkeypatch.setattr(MappedFile, "check_length", look_then_cut)
         with pytest.raises(TruncatedError):
-            mmbloom.merge([path], target)
+            mmbloom.merge(target, [path])
 
     assert in_child(act) == 0
     assert not target.exists()
@@ -369,7 +363,7 @@ def test_guarded_files_leave_no_descriptor_and_no_map(path: Path) -> None:
         before = held_now()
         for _ in range(300):
             with mmbloom.open(path) as reader:
-                held = reader._open_payload()
+                held = reader._opened.payload
             assert held[0] >= 0  # a payload that is still held outlives close()
         del held, reader
         assert held_now() == before

@@ -106,7 +106,7 @@ def test_verify_says_what_it_has_read(tmp_path: Path) -> None:
     path = sealed_file(tmp_path / "a.mmb", count=5000, layout="page")
     seen: list[tuple[int, int]] = []
     with mmbloom.open(path) as found:
-        checked = found.verify(progress=lambda done, total: seen.append((done, total)))
+        checked = found.verify(progress=lambda at: seen.append((at.done, at.total)))
 
     assert seen[-1] == (checked, checked)
     assert checked == found.geometry.payload_bytes
@@ -136,7 +136,7 @@ def test_counts_that_do_not_fit_the_payload_are_found(tmp_path: Path) -> None:
     """Every checksum holds, and still the slots say something else than the bits."""
     path = sealed_file(tmp_path / "a.mmb")
     with mmbloom.open(path) as found:
-        status = found._status
+        status = found._opened.status
     slot = pack_status(status._replace(bits_set=status.bits_set - 1))
     content = bytearray(path.read_bytes())
     for offset in SLOT_OFFSETS:

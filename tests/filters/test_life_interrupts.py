@@ -9,6 +9,7 @@ import pytest
 
 import mmbloom
 from mmbloom import BloomFilter, ClosedError
+from mmbloom.storage.writable import WritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +30,14 @@ def writer(tmp_path: Path) -> BloomFilter:
 
 def _interrupt_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let the next write to the file do *act* and raise, before it has written anything."""
-    write = BloomFilter._publish_changes
+    write = WritableFile.write_through
 
-    def interrupted(_self: BloomFilter, _runs: Runs) -> None:
-        monkeypatch.setattr(BloomFilter, "_publish_changes", write)
+    def interrupted(_self: WritableFile, _runs: Runs) -> None:
+        monkeypatch.setattr(WritableFile, "write_through", write)
         act()
         raise Interruption
 
-    monkeypatch.setattr(BloomFilter, "_publish_changes", interrupted)
+    monkeypatch.setattr(WritableFile, "write_through", interrupted)
 
 
 def _add_all(found: BloomFilter) -> None:

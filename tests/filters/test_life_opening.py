@@ -230,14 +230,14 @@ def test_a_cold_file_gives_the_same_answers(
     with mmbloom.open(path) as found:
         warm = found.contains_many(asked).tolist()
         monkeypatch.setattr("mmbloom.storage.residency.is_cold", lambda _: True)
-        monkeypatch.setattr("mmbloom.filters.lookup._SMALLEST_BYTES", 0)
+        monkeypatch.setattr(mapped, "_SMALLEST_COLD_BYTES", 0)
         monkeypatch.setattr(mapped.MappedFile, "start_reading", start_reading)
         out = np.empty(9000, np.bool_)
         assert found.contains_many(asked).tolist() == warm
         assert found.contains_many(iter(asked), out=out).tolist() == warm
         assert found.contains_many(asked[:5]).tolist() == warm[:5]  # too few to ask for pages
 
-    assert len(read_ahead) == 6
+    assert len(read_ahead) >= 6
     last_page = (found.geometry.payload_bytes - 1) // 4096
     assert all(pages[-1] <= last_page for pages in read_ahead)
 

@@ -1,4 +1,4 @@
-"""Power loss at every step of a file's life; tools/crash_files.py does the same many more times."""
+"""Power loss at every step of a file's life; the campaign crash-files does it many more times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERY, EVERY_OF_SLOW, EVERY_WITHOUT_UNNAMED = 4, 30, 8
 def crash_files() -> Iterator[Any]:
     """Import the tool."""
     sys.path.insert(0, str(TOOLS))
-    import crash_files
+    from campaigns import crash_files
 
     yield crash_files
     sys.path.remove(str(TOOLS))

@@ -22,7 +22,7 @@ def test_a_seal_stores_counts_rate_and_checksums(tmp_path: Path, layout: str) ->
     path = tmp_path / "a.mmb"
     with BloomFilter.create(path, capacity=300, fpr=0.01, layout=layout) as made:
         made.update(keys(300))
-        rate, ratio, count = made.expected_fpr(), made.fill_ratio, made.keys_added
+        rate, ratio, count = made.expected_fpr(), made.fill_ratio(), made.keys_added
         assert made.verify() == 0
         made.seal()
         before = facts_of(path)
@@ -33,7 +33,7 @@ def test_a_seal_stores_counts_rate_and_checksums(tmp_path: Path, layout: str) ->
 
     with mmbloom.open(path) as found:
         assert found.sealed
-        assert (found.expected_fpr(), found.fill_ratio, found.keys_added) == (rate, ratio, count)
+        assert (found.expected_fpr(), found.fill_ratio(), found.keys_added) == (rate, ratio, count)
         assert found.verify() == found.geometry.payload_bytes
         assert found.info()["state"] == "sealed"
     assert facts_of(path) == before
@@ -103,7 +103,7 @@ def test_save_writes_a_sealed_file_of_what_is_in_now(tmp_path: Path, source: str
             assert saved.uuid != found.uuid
             assert saved.info()["keys_exact"] == (source == "sealed")
             assert saved.verify() == saved.geometry.payload_bytes
-            assert len(saved._status.canaries) == 8
+            assert len(saved._opened.status.canaries) == 8
 
 
 def test_save_is_sound_while_another_thread_adds(tmp_path: Path) -> None:

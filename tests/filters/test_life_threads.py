@@ -168,15 +168,15 @@ def test_a_change_waits_until_the_one_before_is_over(
     ):
         found.add("ada")
         other.add("alan")
-        before = bytes(found._open_payload())
+        before = bytes(found._opened.payload)
         with found._mutex:
             waiting = pool.submit(change, found, other)
             with contextlib.suppress(TimeoutError):
                 waiting.result(timeout=0.1)
             assert not waiting.done()
-            assert bytes(found._open_payload()) == before
+            assert bytes(found._opened.payload) == before
         waiting.result()
-        assert bytes(found._open_payload()) != before
+        assert bytes(found._opened.payload) != before
 
 
 def test_a_file_is_sealed_while_threads_look_up(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_file_with_a_feature_of_a_newer_release_is_read_and_not_written(tmp_pa
         found.save(tmp_path / "b.mmb")
     assert facts_of(path) == before
     with mmbloom.open(tmp_path / "b.mmb") as saved:
-        assert saved._header.compatible_features == 0
+        assert saved._opened.header.compatible_features == 0
 
 
 @pytest.mark.parametrize("kind", [BloomFilter, CountingBloomFilter])

@@ -48,7 +48,7 @@ def test_every_mode_knows_the_facts_of_the_file(tmp_path: Path, layout: str, mod
         assert found.info() == mapped.info()
         assert found.approx_count() == mapped.approx_count()
         assert found.fill_by_region(4) == mapped.fill_by_region(4)
-        assert found.fill_ratio == mapped.fill_ratio
+        assert found.fill_ratio() == mapped.fill_ratio()
         assert found.forecast(100) == mapped.forecast(100)
         assert mmbloom.audit(found, keys(99, 500)) == mmbloom.audit(mapped, keys(99, 500))
         assert found.verify() == mapped.verify() > 0
@@ -136,7 +136,7 @@ def test_a_pickled_reader_keeps_its_mode(tmp_path: Path, mode: Mode) -> None:
         mmbloom.open(path, mode=mode, expected_digest=digest) as found,
         unpickle(pickle.dumps(found)) as again,
     ):
-        assert (again.mode, again._reading) == (mode, found._reading)
+        assert (again.mode, again._options) == (mode, found._options)
         assert again.contains_many(keys(20)).all()
 
 
@@ -156,7 +156,7 @@ def test_a_forked_child_goes_on_with_every_mode(tmp_path: Path, mode: Mode) -> N
         inside, over = threading.Event(), threading.Event()
 
         def stay_inside() -> None:
-            with found._unmapped().loaded([0]):  # type: ignore[attr-defined]
+            with found._opened.storage.loaded([0]):  # type: ignore[attr-defined]
                 inside.set()
                 over.wait()
 

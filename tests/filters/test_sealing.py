@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from filter_files import header_for, rate_of
 
 import mmbloom
 from mmbloom import BloomFilter, CapacityError
-from mmbloom.filters import measure
-from mmbloom.filters.measure import BLOCK_BYTES
-from mmbloom.filters.parameters import header_for
 from mmbloom.filters.sealing import Measured, measure_payload, write_sealed
 from mmbloom.format.status import Status
-from mmbloom.sizing.bloom import Geometry
+from mmbloom.kinds.bloom_layouts import LAYOUTS
+from mmbloom.kinds.kind import BLOCK_BYTES
+from mmbloom.sizing.bloom import BloomGeometry
 from mmbloom.storage.publish import NewFile
 
 if TYPE_CHECKING:
@@ -60,22 +60,23 @@ def test_pieces_of_any_lengths_give_the_same_file(tmp_path: Path, size: int, lay
     """Those of one piece; the rate and the checksums too."""
     header = header_for(capacity=TWO_BLOCKS_KEYS, fpr=0.01, layout=layout)
     payload = random_payload(header)
-    geometry = Geometry(layout, header.num_bits, header.num_probes)
+    geometry = BloomGeometry(layout, header.num_bits, header.num_probes)
 
     status = write(tmp_path / "a.mmb", header, cut(payload, size))
 
     assert len(payload) > BLOCK_BYTES
     data = (tmp_path / "a.mmb").read_bytes()
     assert data[4096 : 4096 + len(payload)] == payload
-    measured, table = measure_payload(geometry, memoryview(payload))
+    measured, table = measure_payload(header, memoryview(payload))
     assert data[4096 + len(payload) :] == table
     assert status.achieved_fpr == measured.achieved_fpr
-    assert status.achieved_fpr == measure.expected_fpr(geometry, memoryview(payload))
-    assert (status.bits_set, status.checksum_root) == (measured.bits_set, measured.checksum_root)
-    assert measured.set_bits == measure.set_bits(geometry, memoryview(payload))
+    assert status.achieved_fpr == rate_of(geometry, payload)
+    assert status.bits_set == measured.counts.total
+    assert status.checksum_root == measured.checksum_root
+    assert measured.counts.places == LAYOUTS[layout].places(memoryview(payload))
     with mmbloom.open(tmp_path / "a.mmb") as found:
         assert found.verify() == len(payload)
-        assert (found.keys_added, found._status) == (7, status)
+        assert (found.keys_added, found._opened.status) == (7, status)
 
 
 def test_pieces_of_a_byte_and_empty_ones_are_pieces_too(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_what_fails_on_the_way_leaves_nothing(tmp_path: Path, capacity: int) -> 
     header = header_for(capacity=capacity, fpr=0.01, layout="classic")
 
     def refuse(measured: Measured) -> tuple[Header, Status]:
-        raise CapacityError(f"{measured.bits_set} bits", 3)
+        raise CapacityError(f"{measured.counts.total} bits", 3)
 
     with pytest.raises(OSError, match="Input/output"):
         write(tmp_path / "a.mmb", header, failing(header))
@@ -132,7 +133,7 @@ def test_who_finishes_may_name_the_file(tmp_path: Path) -> None:
     header = header_for(capacity=10, fpr=0.01)
 
     def named(measured: Measured) -> tuple[Header, Status]:
-        return header._replace(uuid=measured.bits_set.to_bytes(16, "big")), Status()
+        return header._replace(uuid=measured.counts.total.to_bytes(16, "big")), Status()
 
     payload = b"\1" + bytes(header.payload_bytes - 1)
     write_sealed(tmp_path / "a.mmb", header, [payload], named, if_exists="raise")
@@ -193,7 +194,7 @@ def test_a_seal_and_a_save_store_the_same_rate(tmp_path: Path, layout: str) -> N
         made.seal()
         with mmbloom.open(tmp_path / "saved.mmb") as saved:
             assert saved.expected_fpr() == made.expected_fpr() > 0
-            assert saved._status.checksum_root == made._status.checksum_root
+            assert saved._opened.status.checksum_root == made._opened.status.checksum_root
 
 
 def test_a_file_that_replaces_what_another_has_just_published_is_the_next_after_it(

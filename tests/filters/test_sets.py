@@ -85,7 +85,7 @@ def test_disjoint_filters_have_next_to_nothing_in_common(make: Make) -> None:
     left, empty = make(keys(100)), make()
 
     with left & empty as both:
-        assert (both.keys_added, both.fill_ratio) == (0, 0.0)
+        assert (both.keys_added, both.fill_ratio()) == (0, 0.0)
     left &= empty
     assert not left.contains_many(keys(100)).any()
     assert left.add(keys(1)[0])
@@ -237,7 +237,7 @@ def test_a_union_saved_to_a_file_is_verified_and_has_canaries_of_both(
         union.save(tmp_path / "union.mmb")
 
     with mmbloom.open(tmp_path / "union.mmb") as saved:
-        assert len(saved._status.canaries) == 6
+        assert len(saved._opened.status.canaries) == 6
         assert saved.verify() == saved.geometry.payload_bytes
         assert saved.keys_added == 6
         assert not saved.info()["keys_exact"]
@@ -255,7 +255,7 @@ def test_an_intersection_keeps_the_canaries_that_are_still_in(make: Make, tmp_pa
     for name in ("both.mmb", "left.mmb"):
         with mmbloom.open(tmp_path / name) as saved:
             assert saved.contains_many(keys(4, start=4)).all()
-            assert len(saved._status.canaries) >= 4
+            assert len(saved._opened.status.canaries) >= 4
 
 
 def test_a_file_that_was_cleared_or_intersected_opens_again(layout: str, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_damaged_file_is_not_copied_united_or_saved(layout: str, tmp_path: Pat
         ):
             with pytest.raises(ChecksumError, match="MiB 0"):
                 use()
-    assert other.fill_ratio == 0
+    assert other.fill_ratio() == 0
     assert [file.name for file in tmp_path.iterdir()] == ["a.mmb"]
 
 

@@ -210,12 +210,12 @@ def test_a_batch_of_a_stack_is_answered_by_one_generation_of_each_member(tmp_pat
     old, new, path = (tmp_path / name for name in ("old.mmb", "new.mmb", "list.mmb"))
     mmbloom.build(old, OLD, fpr=NEVER).close()
     mmbloom.build(new, NEW, fpr=NEVER).close()
-    mmbloom.publish(old, path)
+    mmbloom.publish(path, old)
 
     class TwoPieces:
         def __key_pieces__(self) -> Iterator[Piece]:
             yield from pieces_of(OLD)
-            mmbloom.publish(new, path)
+            mmbloom.publish(path, new)
             yield from pieces_of(OLD)
 
     with mmbloom.open(path, follow=0) as followed, FilterStack([followed]) as stack:

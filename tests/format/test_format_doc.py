@@ -22,7 +22,6 @@ from mmbloom.format.fields import (
     KEY_FORMS,
     KIND_BLOOM,
     KNOWN_ANSWER_KEY,
-    LAYOUT_RULES,
     MAGIC,
     SEALED,
     STATUS,
@@ -30,6 +29,7 @@ from mmbloom.format.fields import (
 )
 from mmbloom.format.fuse import ARITIES
 from mmbloom.format.header import Header, new_header
+from mmbloom.format.kinds import KIND_NAMES, LAYOUT_RULES
 from mmbloom.format.status import Status
 
 if TYPE_CHECKING:
@@ -132,9 +132,7 @@ def test_the_numbers_in_the_spec_are_those_in_the_code() -> None:
     assert sorted((name, *map(int, [number, *rest])) for number, name, *rest in layouts) == sorted(
         (name, *rule, rule.num_bits_step) for name, rule in LAYOUT_RULES.items()
     )
-    assert [(int(number), text.split(":")[0]) for number, text in kinds] == list(
-        fields_module.KIND_NAMES.items()
-    )
+    assert [(int(number), text.split(":")[0]) for number, text in kinds] == list(KIND_NAMES.items())
     assert [row[0] for row in hashes] == [str(fields_module.HASH_XXH3_128)]
 
 

@@ -19,14 +19,13 @@ from mmbloom.errors import (
     VersionError,
 )
 from mmbloom.format.fields import (
-    FINGERPRINT_KNOWN,
     HEADER,
     HEADER_BYTES,
     KEY_FORMS,
+    KEY_SET_KNOWN,
     KEYS_EXACT,
     KIND_COUNTING,
     KIND_FUSE,
-    LAYOUT_RULES,
     MAGIC,
     MAX_NUM_BITS,
     SEALED,
@@ -37,6 +36,7 @@ from mmbloom.format.fields import (
 )
 from mmbloom.format.fuse import FuseShape, fuse_shape
 from mmbloom.format.header import Header, HeaderPage, check_seed, new_header
+from mmbloom.format.kinds import LAYOUT_RULES
 from mmbloom.format.rules import page_checksum
 from mmbloom.format.status import Status, pack_status
 
@@ -57,7 +57,7 @@ LINE = new_header(
 SEALED_STATUS = Status(
     sequence=6,
     state=SEALED,
-    flags=KEYS_EXACT | FINGERPRINT_KNOWN,
+    flags=KEYS_EXACT | KEY_SET_KNOWN,
     keys_added=3,
     bits_set=21,
     achieved_fpr=0.004,
@@ -192,7 +192,7 @@ def statuses(draw: st.DrawFn, header: Header) -> Status:
         achieved_fpr=draw(st.floats(0, 1)) if sealed else 0.0,
         checksum_root=draw(st.integers(0, U64)) if sealed else 0,
         generation=draw(st.integers(0, U64)),
-        key_set=draw(st.integers(0, 2**128 - 1)) if flags & FINGERPRINT_KNOWN else 0,
+        key_set=draw(st.integers(0, 2**128 - 1)) if flags & KEY_SET_KNOWN else 0,
         canaries=tuple(draw(st.lists(hashes, max_size=0 if is_counting and not sealed else 8))),
         num_saturated=draw(st.integers(0, header.num_bits // 4)) if is_counting else 0,
     )
@@ -667,9 +667,9 @@ def as_slot(slot: Status | bytes) -> bytes:
 
 def test_flags_have_names() -> None:
     """One property a flag bit."""
-    status = Status(flags=WRITER_OPEN | FINGERPRINT_KNOWN)
+    status = Status(flags=WRITER_OPEN | KEY_SET_KNOWN)
 
-    assert (status.writer_open, status.keys_exact, status.fingerprint_known) == (True, False, True)
+    assert (status.writer_open, status.keys_exact, status.key_set_known) == (True, False, True)
     assert not status.is_sealed
 
 
@@ -770,7 +770,7 @@ def fuse_header(shape: FuseShape, **given: Any) -> Header:  # noqa: ANN401 - pas
         "layout": {3: "fuse3", 4: "fuse4"}[shape.arity],
         "num_bits": shape.num_bits,
         "num_probes": shape.arity,
-        "shape": shape,
+        "own": shape.own_fields,
         "capacity": 100,
         "fpr": 0.01,
         "uuid": bytes(16),
@@ -791,7 +791,7 @@ def test_a_fuse_page_reads_back_as_it_was_written(shape: FuseShape) -> None:
     found = unpack(header.pack(FUSE_SEALED), header.file_bytes).header
 
     assert found == header
-    assert fuse_shape(found._asdict()) == shape
+    assert fuse_shape(found) == shape
     assert header.payload_bytes == (2 * 448 + 64 if shape.num_shards else 64)
 
 

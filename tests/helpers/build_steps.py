@@ -28,22 +28,22 @@ def keys(count: int = 3000, start: int = 0) -> list[str]:
 
 
 def sha256_of(path: Path, *, payload_only: bool = False) -> str:
-    """Return the digest of a file, or of what is behind its header."""
+    """Return the digest of a file, or of what follows its header."""
     content = path.read_bytes()
     return hashlib.sha256(content[HEADER_BYTES:] if payload_only else content).hexdigest()
 
 
 def payload_of(path: Path) -> str:
-    """Return the digest of what is behind the header, which tells date and generation."""
+    """Return the digest of what follows the header, which has the date and the generation."""
     return sha256_of(path, payload_only=True)
 
 
 def build(path: Path, some: object, **parameters: Any) -> BuildReport:  # noqa: ANN401 - passed on
     """Build, close, return what the build did."""
-    reports: list[BuildReport] = []
     asked = {"fpr": TARGET} | parameters
-    mmbloom.build(path, some, report=reports.append, **asked).close()
-    return reports[0]
+    with mmbloom.build(path, some, **asked) as built:
+        report: BuildReport = built.report
+    return report
 
 
 def list_of(path: Path, some: list[str]) -> Path:

@@ -10,16 +10,23 @@ import signal
 import subprocess
 import sys
 import traceback
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import mmbloom
-from mmbloom import BloomFilter
+from mmbloom import BloomFilter, FilterSpec
+from mmbloom.kinds import KINDS
+from mmbloom.kinds.bloom_layouts import LAYOUTS
+from mmbloom.kinds.kind import Counts, blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mmbloom.format.header import Header
+    from mmbloom.sizing.bloom import BloomGeometry
 
 NEVER = 1e-9  # no false positive among the few thousand absent keys of a test
 TAIL = 8  # a checksum table of one MiB or less
@@ -32,7 +39,25 @@ def keys(count: int, start: int = 0) -> list[str]:
 
 def payload_of(filter_: BloomFilter) -> bytes:
     """Return the bits."""
-    return bytes(filter_._open_payload())
+    return bytes(filter_._opened.payload)
+
+
+def counts_of(geometry: BloomGeometry, payload: bytes | bytearray | memoryview) -> Counts:
+    """Count a payload, block by block."""
+    layout = LAYOUTS[geometry.layout]
+    blocks = blocks_of(memoryview(payload).cast("B"))
+    return reduce(Counts.plus, (layout.count(geometry, block) for block in blocks))
+
+
+def rate_of(geometry: BloomGeometry, payload: bytes | bytearray | memoryview) -> float:
+    """Return the rate that a payload gives."""
+    return LAYOUTS[geometry.layout].fpr(geometry, counts_of(geometry, payload))
+
+
+def header_for(**options: Any) -> Header:  # noqa: ANN401 - those of FilterSpec
+    """Return the header of a new filter."""
+    spec = FilterSpec(**options)
+    return KINDS[spec.kind].header(spec)
 
 
 def sealed_file(path: Path, count: int = 20, layout: str = "line", fpr: float = NEVER) -> Path:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from mmbloom.engine import hash_batch
 
 if TYPE_CHECKING:
-    from mmbloom import KeyList
+    from mmbloom import ListReader
 
 
-def keys_of(keys: KeyList) -> list[bytes]:
+def keys_of(keys: ListReader) -> list[bytes]:
     """Return all keys of lists of lines or of records."""
     found = []
     for block in keys:
@@ -19,7 +19,7 @@ def keys_of(keys: KeyList) -> list[bytes]:
     return found
 
 
-def read_in_two(first: KeyList, second: KeyList, num_blocks: int) -> list[bytes]:
+def read_in_two(first: ListReader, second: ListReader, num_blocks: int) -> list[bytes]:
     """Return the keys of a list that is left after some blocks, and gone on with in another."""
     found = []
     for _ in range(num_blocks):

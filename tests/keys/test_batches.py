@@ -230,28 +230,31 @@ def test_an_empty_batch_adds_nothing_and_has_no_answers(bloom: BloomFilter, keys
 # ---- refusals ------------------------------------------------------------------------------------
 
 NO_BATCH = {
-    "str": ("key", "one str is a key, not a batch"),
-    "bytes": (b"key", "one bytes is a key, not a batch"),
-    "bytearray": (bytearray(b"key"), "one bytearray is a key, not a batch"),
-    "np.str_": (np.str_("key"), "one str_ is a key, not a batch"),
+    "str": ("key", "a single str is a key, not a batch"),
+    "bytes": (b"key", "a single bytes is a key, not a batch"),
+    "bytearray": (bytearray(b"key"), "a single bytearray is a key, not a batch"),
+    "np.str_": (np.str_("key"), "a single str_ is a key, not a batch"),
     "None": (None, "expected a batch of keys, not NoneType"),
     "int": (5, "expected a batch of keys, not int"),
     "float": (1.5, "expected a batch of keys, not float"),
     "bool": (True, "expected a batch of keys, not bool"),
     "object": (object(), "expected a batch of keys, not object"),
-    "memoryview": (memoryview(b"key"), "uint8: single bytes: reshape"),
-    "map": (mmap.mmap(-1, 16), "uint8: single bytes: reshape"),
-    "uint8": (np.zeros(4, np.uint8), "uint8: single bytes: reshape"),
-    "int8": (np.zeros(4, np.int8), "int8: single bytes: reshape"),
-    "float64": (np.zeros(4), "array of float64: text, bytes or integers"),
-    "float16": (np.zeros(4, np.float16), "array of float16"),
-    "bools": (np.zeros(4, bool), "array of bool"),
-    "complex": (np.zeros(4, complex), "array of complex128"),
-    "datetime": (np.zeros(4, "M8[s]"), "array of datetime64"),
-    "timedelta": (np.zeros(4, "m8[s]"), "array of timedelta64"),
-    "objects-in-records": (np.zeros(4, [("a", "O")]), "array of"),
-    "0-d": (np.array("key"), "found no dimension"),
-    "np.int64": (np.int64(5), "found no dimension"),
+    "memoryview": (memoryview(b"key"), "uint8 cannot be keys: reshape"),
+    "map": (mmap.mmap(-1, 16), "uint8 cannot be keys: reshape"),
+    "uint8": (np.zeros(4, np.uint8), "uint8 cannot be keys: reshape"),
+    "int8": (np.zeros(4, np.int8), "int8 cannot be keys: reshape"),
+    "float64": (
+        np.zeros(4),
+        "type float64 cannot be keys: convert them to text, bytes, or integers",
+    ),
+    "float16": (np.zeros(4, np.float16), "type float16"),
+    "bools": (np.zeros(4, bool), "type bool"),
+    "complex": (np.zeros(4, complex), "type complex128"),
+    "datetime": (np.zeros(4, "M8[s]"), "type datetime64"),
+    "timedelta": (np.zeros(4, "m8[s]"), "type timedelta64"),
+    "objects-in-records": (np.zeros(4, [("a", "O")]), "elements of type"),
+    "0-d": (np.array("key"), "found a scalar"),
+    "np.int64": (np.int64(5), "found a scalar"),
     "2-d-numbers": (np.zeros((2, 3), np.int64), "found 2x3 of int64"),
     "2-d-text": (np.zeros((2, 3), "S5"), "found 2x3 of .*S5"),
     "3-d": (np.zeros((2, 3, 4), np.uint8), "found 2x3x4 of uint8"),
@@ -268,7 +271,7 @@ def test_what_is_no_batch_is_refused_and_nothing_added(
         with pytest.raises(KeyTypeError, match=f"^keys: .*{message}"):
             call(keys)
     assert bloom.keys_added == 0
-    assert bloom.fill_ratio == 0
+    assert bloom.fill_ratio() == 0
 
 
 BAD_KEYS = {
@@ -302,7 +305,7 @@ def test_a_bad_key_is_refused_by_its_number_and_nothing_added(  # noqa: PLR0913,
         with pytest.raises(error, match=f"^key {at} of the batch: .*{message}"):
             call(batch)
     assert bloom.keys_added == 0
-    assert bloom.fill_ratio == 0
+    assert bloom.fill_ratio() == 0
 
 
 @pytest.mark.parametrize(("key", "error", "message"), BAD_KEYS.values(), ids=BAD_KEYS.keys())
@@ -328,7 +331,7 @@ def test_what_is_no_text_in_an_array_of_text_is_refused_by_its_row(
     for call in (bloom.update, bloom.contains_many):
         with pytest.raises(KeyValueError, match=r"^key 3 of the batch: a lone surrogate or a num"):
             call(keys)
-    assert bloom.fill_ratio == 0
+    assert bloom.fill_ratio() == 0
 
 
 def test_a_missing_value_in_numpy_strings_is_refused_by_its_row(bloom: BloomFilter) -> None:
@@ -337,7 +340,7 @@ def test_a_missing_value_in_numpy_strings_is_refused_by_its_row(bloom: BloomFilt
 
     with pytest.raises(KeyTypeError, match=r"^key 2 of the batch: .* not NoneType"):
         bloom.update(keys)
-    assert bloom.fill_ratio == 0
+    assert bloom.fill_ratio() == 0
 
 
 @pytest.mark.parametrize("nulls", ["drop", None, True, "RAISE"])

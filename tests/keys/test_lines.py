@@ -172,7 +172,9 @@ def test_a_line_longer_than_any_key_is_refused_by_its_number(
     blocks = read_lines(stream, "big.txt", WHOLE_LINE)
 
     assert next(blocks).data == b"one\ntwo\n"
-    with pytest.raises(SourceError, match=r"^big.txt, line 3: longer than 100 bytes: is it a list"):
+    with pytest.raises(
+        SourceError, match=r"^big.txt, line 3: longer than 100 bytes; is this a list"
+    ):
         next(blocks)
     assert stream.tell() < 200
 

@@ -10,12 +10,12 @@ from filter_files import NEVER, facts_of, keys, writable_file
 
 import mmbloom
 from mmbloom import (
+    Additions,
     BloomFilter,
     CapacityError,
     KeyTypeError,
     KeyValueError,
     MmbloomError,
-    NewKeys,
     ReadOnlyError,
 )
 from mmbloom.engine import LinesBatch, hash_batch
@@ -62,13 +62,13 @@ def test_new_keys_are_counted_once_and_without_those_that_are_in(make: Make) -> 
     """Over all batches, of whatever type."""
     found = make(capacity=1000, fpr=NEVER)
     found.update(keys(100))
-    new = NewKeys(found)
+    new = Additions(found)
 
     assert new.take(keys(150)) == 150
     assert new.take([key.encode() for key in keys(100, start=100)]) == 100
     assert new.take(keys(50, start=120) * 2) == 100
 
-    assert (len(new), new.fit) == (100, True)
+    assert (len(new), new.fits()) == (100, True)
     assert found.keys_added == 100
     assert found.contains_many(keys(200)).sum() == 100
 
@@ -77,7 +77,7 @@ def test_they_are_added_all_at_once(make: Make) -> None:
     """The rate that was forecast is about the one that there is then."""
     found = make(capacity=1000, fpr=0.01)
     found.update(keys(500))
-    new = NewKeys(found)
+    new = Additions(found)
     new.take(keys(1000))
     forecast = new.forecast()
 
@@ -93,35 +93,35 @@ def test_keys_that_do_not_fit_are_refused_all_of_them(make: Make) -> None:
     """With the numbers, and nothing is set; if overfill is allowed they fit."""
     found = make(capacity=100, fpr=NEVER)
     found.update(keys(60))
-    before = found.fill_ratio
-    new = NewKeys(found)
+    before = found.fill_ratio()
+    new = Additions(found)
     new.take(keys(41, start=60))
 
-    assert not new.fit
+    assert not new.fits()
     with pytest.raises(CapacityError, match="60 keys and 41 new ones") as caught:
         new.add()
     assert (caught.value.capacity, caught.value.num_added) == (100, None)
-    assert (found.fill_ratio, found.keys_added) == (before, 60)
+    assert (found.fill_ratio(), found.keys_added) == (before, 60)
     roomy = make(capacity=10, fpr=NEVER, overfill=True)
-    many = NewKeys(roomy)
+    many = Additions(roomy)
     many.take(keys(50))
-    assert (many.fit, many.add()) == (True, 50)
+    assert (many.fits(), many.add()) == (True, 50)
 
 
 def test_exactly_as_many_as_there_is_room_for_fit(make: Make) -> None:
     """The capacity is a promise."""
     found = make(capacity=100, fpr=NEVER)
     found.update(keys(60))
-    new = NewKeys(found)
+    new = Additions(found)
     new.take(keys(100))
 
-    assert (new.fit, new.add(), found.keys_added) == (True, 40, 100)
+    assert (new.fits(), new.add(), found.keys_added) == (True, 40, 100)
 
 
 def test_a_bad_key_adds_nothing(make: Make) -> None:
     """Wherever it is."""
     found = make(capacity=100, fpr=NEVER)
-    new = NewKeys(found)
+    new = Additions(found)
     new.take(["ada"])
 
     with pytest.raises(KeyTypeError):
@@ -136,9 +136,9 @@ def test_a_reader_may_forecast_and_not_add(tmp_path: Path) -> None:
     path = writable_file(tmp_path / "a.mmb")
     before = facts_of(path)
     with mmbloom.open(path) as found:
-        new, told = NewKeys(found), list[int]()
-        new.take(keys(40), progress=told.append)
-        assert (len(new), told) == (20, [40])
+        new, told = Additions(found), list[int]()
+        new.take(keys(40), progress=lambda at: told.append(at.done))
+        assert (len(new), told) == (20, [40, 40])
         assert new.forecast() > found.expected_fpr()
         with pytest.raises(ReadOnlyError):
             new.add()
@@ -149,7 +149,7 @@ def test_a_reader_may_forecast_and_not_add(tmp_path: Path) -> None:
 def test_hashes_are_those_of_a_batch(key_form: str) -> None:
     """Whoever asks, in whatever pieces."""
     with BloomFilter.in_memory(capacity=10, fpr=0.1, seed=9, key_form=key_form) as found:
-        header = found._header
+        header = found._opened.header
     lines = Lines(b"ab\ncd\n\nef\n", "raise")
     expected = bytes(hash_batch(LinesBatch(lines.text, "", 1), 9, header.key_form))
 
@@ -163,7 +163,7 @@ def test_bad_lines_are_passed_over_if_the_list_says_so() -> None:
     text = b"ab\nxy\ncd\n" + b"0\n" * 30 + b"ef\nab\n"
     with BloomFilter.in_memory(capacity=10, fpr=NEVER, key_form="hex") as found:
         lines = Lines(text, "skip")
-        new = NewKeys(found)
+        new = Additions(found)
         assert new.take(lines) == 4
         assert (len(new), new.add()) == (3, 3)
         assert found.contains_many(["ab", "CD", "ef"]).all()
@@ -171,7 +171,7 @@ def test_bad_lines_are_passed_over_if_the_list_says_so() -> None:
         assert 5 <= len(lines.bad.messages) <= 8
         assert lines.bad.messages[0].startswith("list.txt, line 2")
         with pytest.raises(KeyValueError, match="line 2"):
-            NewKeys(found).take(Lines(text, "raise"))
+            Additions(found).take(Lines(text, "raise"))
 
 
 def test_distinct_hashes_are_sorted_and_each_is_there_once(
@@ -199,7 +199,7 @@ def test_new_keys_of_a_follower_are_those_of_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a.mmb"
     mmbloom.build(path, keys(3), fpr=NEVER, seed=1).close()
     with mmbloom.open(path, follow=0) as follower:
-        new = NewKeys(follower)
+        new = Additions(follower)
         new.take(["absent"])
         mmbloom.build(path, keys(4), fpr=NEVER, seed=2, if_exists="replace").close()
         assert keys(4)[3] in follower

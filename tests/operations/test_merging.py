@@ -19,7 +19,7 @@ from mmbloom import (
     ParameterError,
     ParameterTypeError,
 )
-from mmbloom.filters.measure import BLOCK_BYTES
+from mmbloom.kinds.kind import BLOCK_BYTES
 from mmbloom.operations import merging
 
 if TYPE_CHECKING:
@@ -47,22 +47,22 @@ def test_the_union_is_the_filter_of_the_keys_of_all(
 ) -> None:
     """Every bit of it, sealed, with canaries of each file."""
     whole = mmbloom.open(built(tmp_path / "whole.mmb", 5000, layout=layout))
-    with whole, mmbloom.merge(days, tmp_path / "union.mmb") as union:
+    with whole, mmbloom.merge(tmp_path / "union.mmb", days) as union:
         assert union == whole
         assert union.expected_fpr() == whole.expected_fpr()
         assert union.verify() == whole.geometry.payload_bytes
         assert (union.sealed, union.capacity, union.fpr) == (True, 6000, FPR)
         assert union.info()["generation"] == 1
-        canaries = union._status.canaries
+        canaries = union._opened.status.canaries
         assert len(canaries) == 8
-        assert {next(iter(file._status.canaries)) for file in map(mmbloom.open, days)} <= set(
-            canaries
-        )
+        assert {
+            next(iter(file._opened.status.canaries)) for file in map(mmbloom.open, days)
+        } <= set(canaries)
 
 
 def test_the_count_of_a_union_is_an_estimate_and_says_so(days: list[Path], tmp_path: Path) -> None:
     """Two estimates of up to 5000 keys, each with a sigma of 0.5 % at most: 5 sigma of both."""
-    with mmbloom.merge(days, tmp_path / "union.mmb") as union:
+    with mmbloom.merge(tmp_path / "union.mmb", days) as union:
         assert union.keys_added == pytest.approx(5000, abs=5 * 25 * 2**0.5)
         assert not union.info()["keys_exact"]
         assert union.info()["key_set"] is None
@@ -81,7 +81,7 @@ def test_files_of_one_list_have_an_exact_union(tmp_path: Path, layout: str) -> N
         for name in ("a", "b")
     ]
 
-    with mmbloom.merge(both, tmp_path / "union.mmb") as union, mmbloom.open(both[0]) as first:
+    with mmbloom.merge(tmp_path / "union.mmb", both) as union, mmbloom.open(both[0]) as first:
         assert union == first
         assert (union.keys_added, union.metadata) == (300, {"name": "a"})
         assert union.info()["keys_exact"]
@@ -98,7 +98,7 @@ def test_a_union_of_as_many_keys_as_the_capacity_is_never_refused(
     for seed in range(5):
         some = {"capacity": 2000, "layout": layout, "seed": seed}
         halves = [built(tmp_path / f"{seed}-{i}.mmb", 1000, i, **some) for i in (0, 1000)]
-        with mmbloom.merge(halves, tmp_path / f"{seed}.mmb") as union:
+        with mmbloom.merge(tmp_path / f"{seed}.mmb", halves) as union:
             assert union.keys_added <= 2000
 
 
@@ -108,7 +108,7 @@ def test_a_union_past_the_capacity_is_refused_with_both_numbers(tmp_path: Path) 
     path = tmp_path / "union.mmb"
 
     with pytest.raises(CapacityError) as caught:
-        mmbloom.merge(halves, path)
+        mmbloom.merge(path, halves)
 
     estimated = int(re.search(r"with about (\d+) keys", str(caught.value))[1])  # type: ignore[index]
     assert estimated == pytest.approx(4000, rel=0.05)
@@ -116,7 +116,7 @@ def test_a_union_past_the_capacity_is_refused_with_both_numbers(tmp_path: Path) 
     assert str(path) in caught.value.where
     assert not mmbloom.union_count(halves).fits
     assert sorted(file.name for file in tmp_path.iterdir()) == ["0.mmb", "2000.mmb"]
-    with mmbloom.merge(halves, path, overfill=True) as union:
+    with mmbloom.merge(path, halves, overfill=True) as union:
         assert union.keys_added == estimated
         assert union.expected_fpr() > FPR
         assert union.contains_many(keys(4000)).all()
@@ -127,7 +127,7 @@ def test_files_that_do_not_answer_alike_are_refused_by_name(tmp_path: Path) -> N
     left, right = built(tmp_path / "a.mmb", 9), built(tmp_path / "b.mmb", 9, seed=5)
 
     for use in (
-        lambda: mmbloom.merge([left, right], tmp_path / "c.mmb"),
+        lambda: mmbloom.merge(tmp_path / "c.mmb", [left, right]),
         lambda: mmbloom.union_count([left, right]),
     ):
         with pytest.raises(IncompatibleError) as caught:
@@ -148,7 +148,7 @@ def test_a_damaged_file_is_not_united(tmp_path: Path, place: str, part: str) -> 
     damaged.write_bytes(data)
 
     with pytest.raises(ChecksumError, match=damaged.name):
-        mmbloom.merge(files, tmp_path / "union.mmb")
+        mmbloom.merge(tmp_path / "union.mmb", files)
     with pytest.raises(ChecksumError, match=damaged.name):
         mmbloom.union_count(files)
 
@@ -166,7 +166,7 @@ def test_the_mib_that_is_damaged_is_named(tmp_path: Path) -> None:
         file.write(b"\1")
 
     with pytest.raises(ChecksumError, match="MiB 9 of the payload"):
-        mmbloom.merge([path], tmp_path / "b.mmb")
+        mmbloom.merge(tmp_path / "b.mmb", [path])
 
 
 def test_files_that_are_written_are_read_as_they_are_now(tmp_path: Path, layout: str) -> None:
@@ -177,7 +177,7 @@ def test_files_that_are_written_are_read_as_they_are_now(tmp_path: Path, layout:
         writer.update(keys(1000, start=1000))
         before = facts_of(path)
         sealed = built(tmp_path / "sealed.mmb", 100, 1950, layout=layout)
-        with mmbloom.merge([sealed, path], tmp_path / "union.mmb") as union:
+        with mmbloom.merge(tmp_path / "union.mmb", [sealed, path]) as union:
             assert union.contains_many(keys(2050)).all()
             assert union.keys_added == pytest.approx(2050, rel=0.1)
         each = mmbloom.union_count([sealed, path]).keys_each
@@ -190,7 +190,7 @@ def test_canaries_that_a_writer_cleared_are_left_out(tmp_path: Path, layout: str
     """With them the union would be refused as damaged when it is opened."""
     path = writable_file(tmp_path / "a.mmb", count=50, layout=layout)
     with merging._Union([path]) as union:
-        assert len(union.first._status.canaries) == 8
+        assert len(union.first.status.canaries) == 8
         with mmbloom.open_writable(path) as writer:
             writer.clear()
         for _ in union.blocks():
@@ -204,8 +204,8 @@ def test_equal_files_give_equal_unions(tmp_path: Path, monkeypatch: pytest.Monke
     files = [built(tmp_path / f"{i}.mmb", 500, i) for i in (0, 400)]
 
     for name in "cd":
-        mmbloom.merge(files, tmp_path / f"{name}.mmb").close()
-    mmbloom.merge(files[:1], tmp_path / "e.mmb").close()
+        mmbloom.merge(tmp_path / f"{name}.mmb", files).close()
+    mmbloom.merge(tmp_path / "e.mmb", files[:1]).close()
 
     assert (tmp_path / "c.mmb").read_bytes() == (tmp_path / "d.mmb").read_bytes()
     with mmbloom.open(tmp_path / "c.mmb") as union, mmbloom.open(tmp_path / "e.mmb") as other:
@@ -218,8 +218,8 @@ def test_a_union_may_replace_one_of_its_files(tmp_path: Path) -> None:
     files = [built(tmp_path / f"{i}.mmb", 500, i) for i in (0, 400)]
 
     with pytest.raises(FileExistsError):
-        mmbloom.merge(files, files[0])
-    with mmbloom.merge(files, files[0], if_exists="replace") as union:
+        mmbloom.merge(files[0], files)
+    with mmbloom.merge(files[0], files, if_exists="replace") as union:
         assert union.contains_many(keys(900)).all()
         assert union.info()["generation"] == 2
 
@@ -229,16 +229,16 @@ def test_nobody_writes_to_a_file_that_its_union_will_replace(tmp_path: Path, lay
     path = writable_file(tmp_path / "a.mmb", count=50, layout=layout)
     refused: list[str] = []
 
-    def write_meanwhile(_done: int, _total: int) -> None:
+    def write_meanwhile(_at: mmbloom.Progress) -> None:
         with pytest.raises(LockHeldError) as caught:
             mmbloom.open_writable(path)
         refused.append(str(caught.value))
 
-    with mmbloom.merge([path], path, if_exists="replace", progress=write_meanwhile) as union:
+    with mmbloom.merge(path, [path], if_exists="replace", progress=write_meanwhile) as union:
         assert union.contains_many(keys(50)).all()
     assert refused
     other = writable_file(tmp_path / "b.mmb", count=50, layout=layout)
-    mmbloom.merge([other], tmp_path / "c.mmb").close()
+    mmbloom.merge(tmp_path / "c.mmb", [other]).close()
     with mmbloom.open_writable(other) as writer:
         writer.add("afterwards")
 
@@ -248,8 +248,8 @@ def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
     path, told = built(tmp_path / "a.mmb", 500), list[tuple[int, int]]()
     total = path.stat().st_size - 4096 - 8
 
-    mmbloom.merge([path], tmp_path / "b.mmb", progress=lambda *at: told.append(at)).close()
-    mmbloom.union_count([path], progress=lambda *at: told.append(at))
+    mmbloom.merge(tmp_path / "b.mmb", [path], progress=lambda at: told.append(at[1:3])).close()
+    mmbloom.union_count([path], progress=lambda at: told.append(at[1:3]))
 
     assert told == [(total, total)] * 2
 
@@ -267,11 +267,11 @@ def test_paths_are_a_list_of_them(
 ) -> None:
     """The letters of a name are no files."""
     uses: list[Callable[[], object]] = [
-        lambda: mmbloom.merge(paths, tmp_path / "b.mmb"),
+        lambda: mmbloom.merge(tmp_path / "b.mmb", paths),
         lambda: mmbloom.union_count(paths),
     ]
     for use in uses:
-        with pytest.raises(error, match="paths: expected"):
+        with pytest.raises(error, match="sources: expected"):
             use()
 
 
@@ -303,11 +303,11 @@ def test_what_was_united_does_not_stay_in_memory(tmp_path: Path) -> None:
 def test_a_union_of_a_union_is_one(tmp_path: Path) -> None:
     """Estimated counts are taken as they are."""
     days = [built(tmp_path / f"{i}.mmb", 1000, i) for i in (0, 500, 1000)]
-    mmbloom.merge(days[:2], tmp_path / "two.mmb").close()
+    mmbloom.merge(tmp_path / "two.mmb", days[:2]).close()
 
     with (
-        mmbloom.merge([tmp_path / "two.mmb", days[2]], tmp_path / "steps.mmb") as steps,
-        mmbloom.merge(days, tmp_path / "once.mmb") as once,
+        mmbloom.merge(tmp_path / "steps.mmb", [tmp_path / "two.mmb", days[2]]) as steps,
+        mmbloom.merge(tmp_path / "once.mmb", days) as once,
     ):
         assert payload_of(steps) == payload_of(once)
         assert steps.keys_added == pytest.approx(once.keys_added, rel=0.05)

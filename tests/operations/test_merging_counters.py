@@ -47,7 +47,7 @@ def test_the_union_is_the_filter_to_which_the_keys_of_all_were_added(tmp_path: P
     with CountingBloomFilter.in_memory(capacity=6000, fpr=FPR) as whole:
         for some in (keys(2000), keys(2000, 1500), *[keys(20)] * 16):
             whole.update(some)
-        with mmbloom.merge([first, second, third], tmp_path / "all.mmb") as union:
+        with mmbloom.merge(tmp_path / "all.mmb", [first, second, third]) as union:
             assert isinstance(union, CountingBloomFilter)
             assert union == whole
             assert (union.sealed, union.info()["writer_open"]) == (False, False)
@@ -78,9 +78,9 @@ def test_a_union_past_the_capacity_is_refused(tmp_path: Path) -> None:
     """Unless it is asked for."""
     files = [counted(tmp_path / f"{i}.mmb", 1000, 1000 * i, capacity=1000) for i in range(2)]
     with pytest.raises(CapacityError, match=re.escape("the union of 2 files")):
-        mmbloom.merge(files, tmp_path / "all.mmb")
+        mmbloom.merge(tmp_path / "all.mmb", files)
     assert not (tmp_path / "all.mmb").exists()
-    with mmbloom.merge(files, tmp_path / "all.mmb", overfill=True) as union:
+    with mmbloom.merge(tmp_path / "all.mmb", files, overfill=True) as union:
         assert union.contains_many(keys(2000)).all()
 
 
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_not_united(tmp_path: Path) -> None:
     data[4096 + 700] ^= 16
     path.write_bytes(data)
     with pytest.raises(ChecksumError):
-        mmbloom.merge([path, path], tmp_path / "all.mmb")
+        mmbloom.merge(tmp_path / "all.mmb", [path, path])
     assert not (tmp_path / "all.mmb").exists()
 
 
@@ -101,19 +101,19 @@ def test_filters_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:
     mmbloom.build(tmp_path / "b.mmb", keys(5), fpr=FPR, capacity=6000).close()
     mmbloom.build(tmp_path / "c.mmb", keys(5), fpr=FPR, kind="fuse").close()
     with pytest.raises(IncompatibleError, match="kind: counting in") as caught:
-        mmbloom.merge([counting, tmp_path / "b.mmb"], tmp_path / "all.mmb")
+        mmbloom.merge(tmp_path / "all.mmb", [counting, tmp_path / "b.mmb"])
     assert caught.value.field == "kind"
     for first in ("a.mmb", "b.mmb"):
         with pytest.raises(WrongKindError) as wrong:
-            mmbloom.merge([tmp_path / first, tmp_path / "c.mmb"], tmp_path / "all.mmb")
+            mmbloom.merge(tmp_path / "all.mmb", [tmp_path / first, tmp_path / "c.mmb"])
         assert (wrong.value.expected, wrong.value.found) == ("bloom or counting", "fuse")
 
 
 def test_a_union_is_made_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As memory must not depend on the size of the files."""
     paths = [counted(tmp_path / f"{i}.mmb", 1000, 500 * i) for i in (0, 1)]
-    with mmbloom.merge(paths, tmp_path / "whole.mmb") as whole:
+    with mmbloom.merge(tmp_path / "whole.mmb", paths) as whole:
         assert whole.geometry.payload_bytes > 8 * 4096
         monkeypatch.setattr(merging, "BLOCK_BYTES", 4096)
-        with mmbloom.merge(paths, tmp_path / "blocks.mmb") as blocks:
+        with mmbloom.merge(tmp_path / "blocks.mmb", paths) as blocks:
             assert blocks == whole

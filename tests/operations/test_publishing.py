@@ -35,7 +35,7 @@ def test_the_copy_is_the_file_but_for_its_generation(tmp_path: Path, layout: str
     new = sealed_file(tmp_path / "new.mmb", count=3000, layout=layout)
     before = facts_of(new)
     for number in (1, 2, 3):
-        assert mmbloom.publish(new, tmp_path / "a.mmb") == number
+        assert mmbloom.publish(tmp_path / "a.mmb", new) == number
         with mmbloom.open(tmp_path / "a.mmb") as found, mmbloom.open(new) as source:
             assert (found.generation, source.generation) == (number, 1)
             assert found.verify() > 0
@@ -53,10 +53,11 @@ def test_a_copy_of_several_pieces_tells_how_far_it_is(
 ) -> None:
     """One MiB at a time here; the last piece is shorter."""
     monkeypatch.setattr(publishing, "_CHUNKS_AT_ONCE", 1)
+    monkeypatch.setattr("mmbloom.storage.progress._PAUSE_SECONDS", -1.0)
     new = tmp_path / "new.mmb"
     mmbloom.build(new, keys(10), fpr=0.001, capacity=10**6, layout="line").close()
     told: list[tuple[int, int]] = []
-    mmbloom.publish(new, tmp_path / "a.mmb", progress=lambda *where: told.append(where))
+    mmbloom.publish(tmp_path / "a.mmb", new, progress=lambda at: told.append(at[1:3]))
 
     with mmbloom.open(tmp_path / "a.mmb") as found:
         total = found.info()["payload_bytes"]
@@ -77,7 +78,7 @@ def test_a_file_with_one_changed_bit_is_not_published(tmp_path: Path, offset: in
 
     for path in (old, tmp_path / "a.mmb"):
         with pytest.raises(ChecksumError):
-            mmbloom.publish(new, path)
+            mmbloom.publish(path, new)
     assert facts_of(old) == before
     assert sorted(os.listdir(tmp_path)) == ["new.mmb", "old.mmb"]
     assert held_now() == held
@@ -89,14 +90,14 @@ def test_a_file_that_is_cut_while_it_is_copied_is_not_published(tmp_path: Path) 
     mmbloom.build(new, keys(10), fpr=0.001, capacity=10**7, layout="line").close()
 
     with pytest.raises(TruncatedError):
-        mmbloom.publish(new, tmp_path / "a.mmb", progress=lambda *_: os.truncate(new, 1 << 20))
+        mmbloom.publish(tmp_path / "a.mmb", new, progress=lambda *_: os.truncate(new, 1 << 20))
     assert os.listdir(tmp_path) == ["new.mmb"]
 
 
 def test_what_is_not_sealed_is_not_published(tmp_path: Path) -> None:
     """It has no checksums, and is still to change."""
     with pytest.raises(ParameterError, match=r"seal\(\)"):
-        mmbloom.publish(writable_file(tmp_path / "new.mmb"), tmp_path / "a.mmb")
+        mmbloom.publish(tmp_path / "a.mmb", writable_file(tmp_path / "new.mmb"))
 
 
 @pytest.mark.parametrize("content", [b"", b"precious", b"x" * 9000])
@@ -105,7 +106,7 @@ def test_a_file_that_is_no_filter_is_never_replaced(tmp_path: Path, content: byt
     new = sealed_file(tmp_path / "new.mmb")
     (tmp_path / "notes.txt").write_bytes(content)
     with pytest.raises(FormatError, match="magic"):
-        mmbloom.publish(new, tmp_path / "notes.txt")
+        mmbloom.publish(tmp_path / "notes.txt", new)
 
     assert (tmp_path / "notes.txt").read_bytes() == content
 
@@ -113,10 +114,10 @@ def test_a_file_that_is_no_filter_is_never_replaced(tmp_path: Path, content: byt
 def test_a_filter_that_is_damaged_is_replaced(tmp_path: Path) -> None:
     """That is the remedy; its generation cannot be read, so numbers start anew."""
     new, path = sealed_file(tmp_path / "new.mmb"), sealed_file(tmp_path / "a.mmb")
-    assert [mmbloom.publish(new, path) for _ in range(2)] == [2, 3]
+    assert [mmbloom.publish(path, new) for _ in range(2)] == [2, 3]
     os.truncate(path, 5000)
 
-    assert mmbloom.publish(new, path) == 1
+    assert mmbloom.publish(path, new) == 1
 
 
 def test_a_file_is_not_published_over_itself(tmp_path: Path) -> None:
@@ -125,15 +126,15 @@ def test_a_file_is_not_published_over_itself(tmp_path: Path) -> None:
     (tmp_path / "link.mmb").symlink_to(path)
     for other in (path, tmp_path / "link.mmb"):
         with pytest.raises(ParameterError, match="new"):
-            mmbloom.publish(path, other)
+            mmbloom.publish(other, path)
 
 
 def test_a_file_that_somebody_writes_is_not_replaced(tmp_path: Path) -> None:
     """What is added afterwards would be lost."""
     new, path = sealed_file(tmp_path / "new.mmb"), writable_file(tmp_path / "a.mmb")
     with mmbloom.open_writable(path), pytest.raises(LockHeldError):
-        mmbloom.publish(new, path)
-    assert mmbloom.publish(new, path) == 2
+        mmbloom.publish(path, new)
+    assert mmbloom.publish(path, new) == 2
 
 
 def test_a_symbolic_link_is_replaced_itself(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_symbolic_link_is_replaced_itself(tmp_path: Path) -> None:
     new, target = sealed_file(tmp_path / "new.mmb"), sealed_file(tmp_path / "target.mmb")
     before = facts_of(target)
     (tmp_path / "link.mmb").symlink_to(target)
-    assert mmbloom.publish(new, tmp_path / "link.mmb") == 2
+    assert mmbloom.publish(tmp_path / "link.mmb", new) == 2
 
     assert not (tmp_path / "link.mmb").is_symlink()
     assert facts_of(target) == before
@@ -159,7 +160,7 @@ def test_a_full_disk_leaves_the_old_generation(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(NoSpaceError):
-        mmbloom.publish(new, path)
+        mmbloom.publish(path, new)
     assert facts_of(path) == before
 
 
@@ -185,7 +186,7 @@ def test_a_publisher_killed_at_any_step_leaves_the_old_file_or_the_new(tmp_path:
     new = sealed_file(tmp_path / "new.mmb", count=30)
     path = sealed_file(tmp_path / "a.mmb")
     for fatal in range(1, 1000):
-        code = in_child(lambda: die_at(fatal, lambda: mmbloom.publish(new, path)))  # noqa: B023
+        code = in_child(lambda: die_at(fatal, lambda: mmbloom.publish(path, new)))  # noqa: B023
         with mmbloom.open(path) as found:
             assert found.verify() > 0
             assert found.contains_many(keys(20 if found.generation == 1 else 30)).all()
@@ -197,7 +198,7 @@ def test_a_publisher_killed_at_any_step_leaves_the_old_file_or_the_new(tmp_path:
             sealed_file(path.with_name("old.mmb")).replace(path)
     assert published
     assert fatal > 8
-    mmbloom.publish(new, path)
+    mmbloom.publish(path, new)
     assert sorted(os.listdir(tmp_path)) == ["a.mmb", "new.mmb"]
 
 
@@ -209,7 +210,7 @@ def test_of_publishers_at_the_same_time_each_gets_a_number_of_its_own(tmp_path: 
         with Path(tmp_path / f"numbers-{os.getpid()}").open("w") as numbers:
             while numbers.tell() < 30:
                 try:
-                    numbers.write(f"{mmbloom.publish(new, path)}\n")
+                    numbers.write(f"{mmbloom.publish(path, new)}\n")
                 except LockHeldError:
                     continue
 
@@ -235,6 +236,6 @@ def test_where_to_publish_is_checked_at_the_door(tmp_path: Path) -> None:
     """As every other path is."""
     new = sealed_file(tmp_path / "new.mmb")
     with pytest.raises(ParameterTypeError, match="path"):
-        mmbloom.publish(new, 3)  # type: ignore[arg-type]
+        mmbloom.publish(3, new)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="surrogates"):
-        mmbloom.publish(new, "\ud800")
+        mmbloom.publish("\ud800", new)

@@ -10,13 +10,13 @@ from filter_files import NEVER, keys
 import mmbloom
 from mmbloom import (
     AbsentKeyError,
+    Additions,
     CapacityError,
     CountingBloomFilter,
     KeyTypeError,
-    LeavingKeys,
-    NewKeys,
     ParameterError,
     ReadOnlyError,
+    Removals,
 )
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def members() -> CountingBloomFilter:
 
 def test_every_distinct_key_of_a_list_counts_once_more(members: CountingBloomFilter) -> None:
     """Known keys too, so that none is lost when others leave."""
-    new = NewKeys(members)
+    new = Additions(members)
     assert new.take(keys(300, 900) * 2) == 600
-    assert (len(new), new.num_to_add, new.fit) == (200, 300, True)
+    assert (len(new), new.num_to_add, new.fits()) == (200, 300, True)
     assert members.keys_added == 1000
 
     assert new.add() == 200
@@ -54,7 +54,7 @@ def test_a_key_that_is_maybe_by_chance_is_counted() -> None:
         crowded.update(keys(300))
         by_chance = [key for key in keys(2000, 300) if key in crowded][:50]
         assert len(by_chance) == 50
-        new = NewKeys(crowded)
+        new = Additions(crowded)
         new.take(by_chance)
         assert (len(new), new.add()) == (0, 0)
 
@@ -65,17 +65,17 @@ def test_a_key_that_is_maybe_by_chance_is_counted() -> None:
 
 def test_room_that_others_have_left_is_found(members: CountingBloomFilter) -> None:
     """As update() does; and what does not fit is refused whole."""
-    new = NewKeys(members)
+    new = Additions(members)
     new.take(keys(1001, 1000))
-    assert not new.fit
+    assert not new.fits()
     with pytest.raises(CapacityError, match="1000 keys and 1001 new ones"):
         new.add()
     members.remove_many(keys(10))
     members.update(keys(10))
-    members.keys_added = 1900  # it has drifted
-    new = NewKeys(members)
+    members._num_keys = 1900  # it has drifted
+    new = Additions(members)
     new.take(keys(500, 1000))
-    assert new.fit
+    assert new.fits()
     assert new.add() == 500
     assert members.contains_many(keys(1500)).all()
 
@@ -86,11 +86,11 @@ def test_room_that_others_have_left_is_found(members: CountingBloomFilter) -> No
 def test_each_key_that_was_taken_leaves_once(members: CountingBloomFilter) -> None:
     """However often it was in the lists; nothing happens before remove()."""
     members.update(keys(10))
-    leaving = LeavingKeys(members)
+    leaving = Removals(members)
     seen: list[int] = []
-    assert leaving.take(keys(300) * 2, progress=seen.append) == 600
+    assert leaving.take(keys(300) * 2, progress=lambda at: seen.append(at.done)) == 600
     leaving.take(iter(keys(100, 250)))
-    assert (len(leaving), leaving.num_absent(), seen) == (350, 0, [600])
+    assert (len(leaving), leaving.num_absent(), seen) == (350, 0, [600, 600])
     assert members.keys_added == 1000
 
     assert leaving.remove() == (350, 340, 0)
@@ -105,7 +105,7 @@ def test_a_list_with_a_key_that_is_not_in_removes_nothing(members: CountingBloom
     """Unless such keys may be passed over."""
     with members.copy() as before:
         for if_absent in ("raise", "skip"):
-            leaving = LeavingKeys(members)
+            leaving = Removals(members)
             leaving.take(keys(20, 990))
             assert leaving.num_absent() == 10
             if if_absent == "raise":
@@ -123,7 +123,7 @@ def test_keys_that_were_never_added_are_told_if_it_shows() -> None:
     """They are "maybe" by chance, and some have lost their counters when it is their turn."""
     with CountingBloomFilter.in_memory(capacity=300, fpr=0.3) as crowded:
         crowded.update(keys(300))
-        leaving = LeavingKeys(crowded)
+        leaving = Removals(crowded)
         leaving.take([key for key in keys(3000, 300) if key in crowded])
         num_keys = len(leaving)
 
@@ -139,13 +139,13 @@ def test_what_cannot_be_removed_changes_nothing(
 ) -> None:
     """A bad key, a file that is only read, one that is sealed."""
     with pytest.raises(KeyTypeError):
-        LeavingKeys(members).take([*keys(5), 7])
+        Removals(members).take([*keys(5), 7])
     assert members.keys_added == 1000
     members.save(tmp_path / "sealed.mmb")
     mmbloom.build(tmp_path / "open.mmb", keys(10), kind="counting", fpr=NEVER).close()
     for name in ("sealed.mmb", "open.mmb"):
         with CountingBloomFilter.open(tmp_path / name) as reader:
-            leaving = LeavingKeys(reader)
+            leaving = Removals(reader)
             leaving.take(keys(20))
             assert leaving.num_absent() == (0 if name == "sealed.mmb" else 10)
             with pytest.raises(ReadOnlyError):

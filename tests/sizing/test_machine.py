@@ -133,16 +133,16 @@ class Filters(RuleBasedStateMachine):
     def die(self, place: str) -> None:
         """Lose a writer without a close, as when it is killed, and read what is left."""
         found = self.open[place]
-        if isinstance(found._storage, WritableFile):
-            found._detach()
-            found._storage.close()
+        if isinstance(found._opened.storage, WritableFile):
+            found._detach(None)
+            found._opened.storage.close()
             self.open[place] = mmbloom.open_writable(self.path(place))
 
     @rule(place=places)
     def seal(self, place: str) -> None:
         """End writing."""
         found = self.open[place]
-        if isinstance(found._storage, WritableFile):
+        if isinstance(found._opened.storage, WritableFile):
             found.seal()
             assert found.verify() > 0
 
@@ -186,7 +186,7 @@ class Filters(RuleBasedStateMachine):
     @rule(place=places, other=places)
     def save(self, place: str, other: str) -> None:
         """Replace the file of a place by a sealed one, while its reader or writer is open."""
-        is_writer = isinstance(self.open[place]._storage, WritableFile)
+        is_writer = isinstance(self.open[place]._opened.storage, WritableFile)
         try:
             self.open[other].save(self.path(place), if_exists="replace")
         except LockHeldError:

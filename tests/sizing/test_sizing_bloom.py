@@ -16,7 +16,7 @@ from mmbloom.sizing import model, search
 from mmbloom.sizing.bloom import (
     LAYOUT_IDS,
     LAYOUTS,
-    Geometry,
+    BloomGeometry,
     check_capacity,
     check_fpr,
     check_layout,
@@ -200,7 +200,7 @@ def test_the_model_is_what_ideal_probes_do(
     Only the lines of the query are filled; which keys fall there is drawn for every key.
     """
     trials, rng = 20_000, np.random.default_rng(2)
-    geometry = Geometry(layout, num_bits, num_probes).flat
+    geometry = BloomGeometry(layout, num_bits, num_probes).flat
     line_bits = 512 if layout == "page" else geometry.block_bits
     counts = (num_probes - num_probes // 2, num_probes // 2) if layout == "page" else (num_probes,)
     in_block = rng.binomial(num_keys, 1 / geometry.num_blocks, size=trials)
@@ -243,7 +243,7 @@ def test_cancellation_leaves_seventeen_digits(
         line_bits=num_bits if layout == "classic" else 512,
         probes=halves if layout == "page" else (num_probes, 0),
         choices=32 if layout == "page" else 1,
-        num_blocks=Geometry(layout, num_bits, num_probes).num_blocks,
+        num_blocks=BloomGeometry(layout, num_bits, num_probes).num_blocks,
         num_keys=num_keys,
         leading_zeros=320,
     )
@@ -327,7 +327,7 @@ def test_a_key_of_counters_costs_four_times_a_line_of_128_bits(
 
     assert geometry.num_bits / 10**9 == pytest.approx(bits_per_key, abs=6e-4)
     assert geometry.num_probes == num_probes
-    assert geometry.flat == Geometry("narrow", geometry.num_bits // 4, num_probes)
+    assert geometry.flat == BloomGeometry("narrow", geometry.num_bits // 4, num_probes)
     assert geometry.flat.payload_bytes == pytest.approx(geometry.payload_bytes / 4, rel=1e-6)
 
 
@@ -341,7 +341,9 @@ def test_counters_are_as_few_as_keep_the_rate(capacity: int, fpr: float) -> None
     assert planned_fpr(geometry, capacity) <= fpr
     smaller = geometry.num_bits - 512
     if smaller:
-        least = min(planned_fpr(Geometry("counters", smaller, k), capacity) for k in range(1, 17))
+        least = min(
+            planned_fpr(BloomGeometry("counters", smaller, k), capacity) for k in range(1, 17)
+        )
         assert least > fpr
 
 
@@ -374,7 +376,7 @@ def test_no_filter_of_fewer_bits_would_do(layout: str, capacity: int, fpr: float
     smaller = geometry.num_bits - STEP_BITS[layout]
     if smaller:
         for num_probes in range(1, MAX_PROBES[layout] + 1):
-            assert planned_fpr(Geometry(layout, smaller, num_probes), capacity) > fpr
+            assert planned_fpr(BloomGeometry(layout, smaller, num_probes), capacity) > fpr
     for num_probes in range(1, geometry.num_probes):
         assert planned_fpr(geometry._replace(num_probes=num_probes), capacity) > fpr
 
@@ -511,7 +513,7 @@ def test_few_classic_keys_have_no_twins() -> None:
     400 000 filters of one key and one query each: hits are binomial, mean 301 by the model, sd 17;
     4 sd allowed. Without the mixing of scheme 1 it is 415.
     """
-    geometry, trials, rng = Geometry("classic", 17, 10), 400_000, np.random.default_rng(7)
+    geometry, trials, rng = BloomGeometry("classic", 17, 10), 400_000, np.random.default_rng(7)
     of_keys, of_queries = (
         classic_bits(rng.integers(2**64, size=(2, trials), dtype=np.uint64), 17, 10)
         for _ in range(2)
@@ -527,17 +529,17 @@ def test_few_classic_keys_have_no_twins() -> None:
 @pytest.mark.parametrize(
     ("geometry", "num_keys", "expected"),
     [
-        pytest.param(Geometry("line", 512, 5), 1, 2**-32, id="line-one-word"),
-        pytest.param(Geometry("line", 5120, 8), 200, 20 * 2**-32, id="line-20-keys-a-line"),
-        pytest.param(Geometry("line", 512, 16), 1, 0.0, id="line-two-words"),
-        pytest.param(Geometry("classic", 4096, 20), 50, 0.0, id="classic"),
-        pytest.param(Geometry("page", 32768, 16), 1, 0.0, id="page"),
-        pytest.param(Geometry("narrow", 1280, 8), 50, 5 * 2**-32, id="narrow-5-keys-a-line"),
-        pytest.param(Geometry("counters", 5120, 8), 50, 5 * 2**-32, id="counters"),
+        pytest.param(BloomGeometry("line", 512, 5), 1, 2**-32, id="line-one-word"),
+        pytest.param(BloomGeometry("line", 5120, 8), 200, 20 * 2**-32, id="line-20-keys-a-line"),
+        pytest.param(BloomGeometry("line", 512, 16), 1, 0.0, id="line-two-words"),
+        pytest.param(BloomGeometry("classic", 4096, 20), 50, 0.0, id="classic"),
+        pytest.param(BloomGeometry("page", 32768, 16), 1, 0.0, id="page"),
+        pytest.param(BloomGeometry("narrow", 1280, 8), 50, 5 * 2**-32, id="narrow-5-keys-a-line"),
+        pytest.param(BloomGeometry("counters", 5120, 8), 50, 5 * 2**-32, id="counters"),
     ],
 )
 def test_a_word_of_32_bits_has_one_twin_in_2_to_the_32(
-    geometry: Geometry, num_keys: int, expected: float
+    geometry: BloomGeometry, num_keys: int, expected: float
 ) -> None:
     """As found by trying all 2^32 words of a line; two words have to agree or to be lucky."""
     found = twin_fpr(geometry, num_keys)
@@ -640,17 +642,17 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("geometry", "block_bytes", "block_bits", "num_blocks", "payload_bytes"),
     [
-        pytest.param(Geometry("classic", 1, 1), 0, 1, 1, 64, id="one-bit"),
-        pytest.param(Geometry("classic", 513, 3), 0, 513, 1, 128, id="padded"),
-        pytest.param(Geometry("classic", 2**53, 3), 0, 2**53, 1, 2**50, id="largest"),
-        pytest.param(Geometry("line", 1536, 6), 64, 512, 3, 192, id="line"),
-        pytest.param(Geometry("page", 65536, 8), 4096, 32768, 2, 8192, id="page"),
-        pytest.param(Geometry("narrow", 640, 8), 16, 128, 5, 128, id="narrow"),
-        pytest.param(Geometry("counters", 1536, 8), 64, 512, 3, 192, id="counters"),
+        pytest.param(BloomGeometry("classic", 1, 1), 0, 1, 1, 64, id="one-bit"),
+        pytest.param(BloomGeometry("classic", 513, 3), 0, 513, 1, 128, id="padded"),
+        pytest.param(BloomGeometry("classic", 2**53, 3), 0, 2**53, 1, 2**50, id="largest"),
+        pytest.param(BloomGeometry("line", 1536, 6), 64, 512, 3, 192, id="line"),
+        pytest.param(BloomGeometry("page", 65536, 8), 4096, 32768, 2, 8192, id="page"),
+        pytest.param(BloomGeometry("narrow", 640, 8), 16, 128, 5, 128, id="narrow"),
+        pytest.param(BloomGeometry("counters", 1536, 8), 64, 512, 3, 192, id="counters"),
     ],
 )
 def test_sizes_follow_from_layout_and_bits(
-    geometry: Geometry, block_bytes: int, block_bits: int, num_blocks: int, payload_bytes: int
+    geometry: BloomGeometry, block_bytes: int, block_bits: int, num_blocks: int, payload_bytes: int
 ) -> None:
     """Blocks in bytes and bits, their number, and the bytes in the file."""
     assert geometry.validate() is geometry
@@ -663,23 +665,23 @@ def test_sizes_follow_from_layout_and_bits(
 @pytest.mark.parametrize(
     ("geometry", "field"),
     [
-        pytest.param(Geometry("shard", 512, 6), "layout", id="unknown-layout"),
-        pytest.param(Geometry("classic", 0, 1), "num_bits", id="no-bits"),
-        pytest.param(Geometry("classic", 2**53 + 1, 1), "num_bits", id="too-many-bits"),
-        pytest.param(Geometry("line", 1000, 6), "num_bits", id="half-a-line"),
-        pytest.param(Geometry("line", -512, 6), "num_bits", id="negative"),
-        pytest.param(Geometry("page", 512, 6), "num_bits", id="less-than-a-page"),
-        pytest.param(Geometry("classic", 512, 0), "num_probes", id="no-probes"),
-        pytest.param(Geometry("classic", 512, 65), "num_probes", id="classic-65"),
-        pytest.param(Geometry("line", 512, 17), "num_probes", id="line-17"),
-        pytest.param(Geometry("page", 32768, 33), "num_probes", id="page-33"),
-        pytest.param(Geometry("fuse3", 512, 3), "layout", id="another-kind"),
-        pytest.param(Geometry("narrow", 192, 5), "num_bits", id="one-line-and-a-half"),
-        pytest.param(Geometry("counters", 128, 5), "num_bits", id="a-quarter-of-a-line"),
-        pytest.param(Geometry("counters", 512, 17), "num_probes", id="counters-17"),
+        pytest.param(BloomGeometry("shard", 512, 6), "layout", id="unknown-layout"),
+        pytest.param(BloomGeometry("classic", 0, 1), "num_bits", id="no-bits"),
+        pytest.param(BloomGeometry("classic", 2**53 + 1, 1), "num_bits", id="too-many-bits"),
+        pytest.param(BloomGeometry("line", 1000, 6), "num_bits", id="half-a-line"),
+        pytest.param(BloomGeometry("line", -512, 6), "num_bits", id="negative"),
+        pytest.param(BloomGeometry("page", 512, 6), "num_bits", id="less-than-a-page"),
+        pytest.param(BloomGeometry("classic", 512, 0), "num_probes", id="no-probes"),
+        pytest.param(BloomGeometry("classic", 512, 65), "num_probes", id="classic-65"),
+        pytest.param(BloomGeometry("line", 512, 17), "num_probes", id="line-17"),
+        pytest.param(BloomGeometry("page", 32768, 33), "num_probes", id="page-33"),
+        pytest.param(BloomGeometry("fuse3", 512, 3), "layout", id="another-kind"),
+        pytest.param(BloomGeometry("narrow", 192, 5), "num_bits", id="one-line-and-a-half"),
+        pytest.param(BloomGeometry("counters", 128, 5), "num_bits", id="a-quarter-of-a-line"),
+        pytest.param(BloomGeometry("counters", 512, 17), "num_probes", id="counters-17"),
     ],
 )
-def test_an_impossible_geometry_is_refused_by_field(geometry: Geometry, field: str) -> None:
+def test_an_impossible_geometry_is_refused_by_field(geometry: BloomGeometry, field: str) -> None:
     """validate() is the door: model_fpr goes through it too."""
     with pytest.raises(ParameterError) as caught:
         geometry.validate()

@@ -9,7 +9,7 @@ from mmbloom.sources.bad_lines import BadLines
 
 
 def test_raise_stops_at_the_first() -> None:
-    """The error itself, so that its type tells what to do."""
+    """It raises the error itself, so that its type says what to do."""
     bad = BadLines("raise")
     first = SourceError("list, line 3: an empty line")
 
@@ -21,7 +21,7 @@ def test_raise_stops_at_the_first() -> None:
 
 
 def test_skip_keeps_the_first_five_messages() -> None:
-    """Of any number of bad lines, in their order."""
+    """In order, of any number of bad lines."""
     bad = BadLines("skip")
 
     bad.add(SourceError("line 1"))
@@ -40,8 +40,8 @@ def test_count_keeps_none() -> None:
     assert (bad.num_bad, bad.first) == (7, [])
 
 
-def test_the_tally_of_an_interrupted_build_goes_on() -> None:
-    """What was counted before is not counted again."""
+def test_the_count_of_an_interrupted_build_continues() -> None:
+    """Lines that were counted before are not counted again."""
     bad = BadLines("skip")
     bad.restore(40, ["line 1", "line 2"])
 
@@ -51,8 +51,8 @@ def test_the_tally_of_an_interrupted_build_goes_on() -> None:
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip"])
-def test_a_file_is_named_by_who_knows_it(policy: str) -> None:
-    """Where files were joined the engine knows of a joint text only; others are left alone."""
+def test_a_source_names_the_file_of_a_bad_line(policy: str) -> None:
+    """The engine sees only the text of joined files; other errors are not changed."""
     bad = BadLines(policy)  # type: ignore[arg-type]
     bad.locate_with(lambda e: SourceError(str(e).replace("joint", "b.txt")))
     bad.locate_with(lambda e: e)
@@ -67,6 +67,6 @@ def test_a_file_is_named_by_who_knows_it(policy: str) -> None:
 
 
 def test_another_policy_is_refused() -> None:
-    """By the name of the parameter."""
+    """The error names the parameter."""
     with pytest.raises(ParameterError, match="on_error: expected 'raise', 'skip' or 'count'"):
         BadLines("ignore")  # type: ignore[arg-type]

@@ -27,13 +27,13 @@ MORE = b"and a second frame\n" * 9
 
 
 def zstd(text: bytes) -> bytes:
-    """Pack as the program zstd does, with a checksum."""
+    """Compress as the program zstd does, with a checksum."""
     return zstandard.ZstdCompressor(write_checksum=True).compress(text)
 
 
 PACKS = {"gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd, "bzip2": bz2.compress}
-# Some bytes of a header mean nothing to the text (gzip: the date, the system that packed it), and
-# bits that fill the last byte do not, either.
+# Bytes that do not change the text: some of a header (gzip: date and system), and the one with the
+# bits that fill the last byte.
 MEANINGLESS = {"gzip": 10, "xz": 0, "zstd": 0, "bzip2": 8}
 
 every_pack = pytest.mark.parametrize(
@@ -43,11 +43,11 @@ every_pack = pytest.mark.parametrize(
 
 @pytest.fixture
 def text_of(tmp_path: Path) -> Callable[[bytes], bytes]:
-    """Return a function that reads packed data as a list does."""
+    """Return a function that reads compressed data as a list does."""
 
-    def read(packed: bytes) -> bytes:
+    def read(compressed: bytes) -> bytes:
         path = tmp_path / "list"
-        path.write_bytes(packed)
+        path.write_bytes(compressed)
         with ListFile.open(path) as opened:
             return b"".join(iter(lambda: block_of(opened), b""))
 
@@ -56,13 +56,13 @@ def text_of(tmp_path: Path) -> Callable[[bytes], bytes]:
 
 def block_of(opened: ListFile) -> bytes:
     """Return the next text of a list, up to 1 MiB."""
-    room = bytearray(1 << 20)
-    return bytes(room[: opened.readinto(memoryview(room))])
+    buffer = bytearray(1 << 20)
+    return bytes(buffer[: opened.readinto(memoryview(buffer))])
 
 
 @every_pack
 def test_the_text_comes_back(text_of: Pack, tmp_path: Path, name: str, pack: Pack) -> None:
-    """In blocks that are much larger than what a decompressor is fed with."""
+    """In text blocks that are much larger than the input of a decompressor."""
     noise = random.Random(7).randbytes(300_000).hex().encode()  # noqa: S311 - a list for show
 
     assert text_of(pack(noise)) == noise
@@ -72,14 +72,14 @@ def test_the_text_comes_back(text_of: Pack, tmp_path: Path, name: str, pack: Pac
 
 @every_pack
 def test_an_empty_list_is_empty(text_of: Pack, name: str, pack: Pack) -> None:
-    """A complete file without text, not damage."""
+    """A complete file without text is not damaged."""
     del name
     assert text_of(pack(b"")) == b""
 
 
 @every_pack
 def test_frames_one_after_the_other_are_one_list(text_of: Pack, name: str, pack: Pack) -> None:
-    """``cat a.gz b.gz``, and programs that pack in parallel."""
+    """As from ``cat a.gz b.gz``, and programs that compress in parallel."""
     del name
     assert text_of(pack(TEXT) + pack(b"") + pack(MORE)) == TEXT + MORE
 
@@ -89,7 +89,7 @@ def test_frames_one_after_the_other_are_one_list(text_of: Pack, name: str, pack:
 def test_a_list_that_was_cut_short_is_refused_at_every_length(
     text_of: Pack, name: str, pack: Pack, num_frames: int
 ) -> None:
-    """Within the first frame or the second: half a list would answer "definitely not" falsely."""
+    """In the first frame or the second: half a list would lead to false "definitely not"."""
     before = pack(TEXT) if num_frames == 2 else b""
     whole = before + pack(MORE)
     recognisable = max(map(len, compression.MAGICS)) if not before else 1
@@ -104,7 +104,7 @@ def test_a_list_that_was_cut_short_is_refused_at_every_length(
 def test_a_flipped_bit_is_found_or_changes_nothing(
     text_of: Pack, name: str, pack: Pack, num_frames: int
 ) -> None:
-    """Also at the start of a second frame, which other readers take for the end of the list."""
+    """Also at the start of a second frame, which other readers take as the end of the list."""
     before = pack(TEXT) if num_frames == 2 else b""
     whole = before + pack(MORE)
     first = len(before) + (0 if before else max(map(len, compression.MAGICS)))
@@ -124,21 +124,19 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
 
 
 def whole_text(num_frames: int) -> bytes:
-    """Return the text of so many frames."""
+    """Return the text of a number of frames."""
     return MORE if num_frames == 1 else TEXT + MORE
 
 
 @every_pack
-def test_what_follows_the_last_frame_and_is_none_is_refused(
-    text_of: Pack, name: str, pack: Pack
-) -> None:
-    """Keys that were appended to a packed list are not dropped in silence."""
+def test_other_data_after_the_last_frame_is_refused(text_of: Pack, name: str, pack: Pack) -> None:
+    """Keys that were appended to a compressed list are not silently dropped."""
     with pytest.raises(SourceError, match=f"{name} data is damaged near byte {len(pack(TEXT))}"):
         text_of(pack(TEXT) + b"ada\ngrace\n" * 9)
 
 
 @pytest.mark.parametrize("name", ["gzip", "xz"])
-def test_zeros_between_and_behind_frames_are_padding(text_of: Pack, name: str) -> None:
+def test_zeros_between_and_after_frames_are_padding(text_of: Pack, name: str) -> None:
     """Tapes pad gzip with them; the format of xz allows them."""
     pack = PACKS[name]
 
@@ -153,7 +151,7 @@ def test_frames_that_zstd_skips_are_skipped(text_of: Pack) -> None:
 
 
 def test_a_window_of_two_gib_is_read(text_of: Pack) -> None:
-    """Breach lists are packed with ``zstd --long=31``."""
+    """Breach lists are compressed with ``zstd --long=31``."""
     parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=31)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
 
@@ -161,11 +159,13 @@ def test_a_window_of_two_gib_is_read(text_of: Pack) -> None:
 
 
 @pytest.mark.parametrize("name", PACKS)
-def test_little_data_that_grows_a_lot_is_unpacked_bit_by_bit(name: str) -> None:
-    """A block of text is not as large as the text: 30 MB come from a few kB, 1 MiB at a time."""
-    packed = iter([PACKS[name](bytes(30_000_000))])
+def test_data_that_grows_a_lot_is_decompressed_in_pieces(name: str) -> None:
+    """30 MB of text come from a few kB of data, 1 MiB at a time."""
+    compressed = iter([PACKS[name](bytes(30_000_000))])
 
-    lengths = [len(text) for text in compression.unpack(name, "list", lambda _: next(packed, b""))]
+    lengths = [
+        len(text) for text in compression.unpack(name, "list", lambda _: next(compressed, b""))
+    ]
 
     assert sum(lengths) == 30_000_000
     assert max(lengths) <= compression.TEXT_BYTES
@@ -174,8 +174,8 @@ def test_little_data_that_grows_a_lot_is_unpacked_bit_by_bit(name: str) -> None:
 def test_one_byte_at_a_time_gives_the_same_text() -> None:
     """A pipe may cut anywhere."""
     for name, pack in PACKS.items():
-        packed = iter(pack(TEXT) + pack(MORE))
+        compressed = iter(pack(TEXT) + pack(MORE))
         texts = compression.unpack(
-            name, "list", lambda _, packed=packed: bytes(itertools.islice(packed, 1))
+            name, "list", lambda _, compressed=compressed: bytes(itertools.islice(compressed, 1))
         )
         assert b"".join(texts) == TEXT + MORE

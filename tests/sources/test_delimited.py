@@ -43,7 +43,7 @@ def write(tmp_path: Path) -> Write:
         pytest.param(b"id,u\n1,a\n2,b\n", {"column": "u"}, [b"a", b"b"], id="by-name"),
         pytest.param(b"1,a\n2,b\n", {"column": 2}, [b"a", b"b"], id="by-number"),
         pytest.param(
-            b"id,u\n1,a\n", {"column": 2, "header": True}, [b"a"], id="by-number-behind-a-header"
+            b"id,u\n1,a\n", {"column": 2, "header": True}, [b"a"], id="by-number-after-a-header"
         ),
         pytest.param(b"a\nb\n", {"format": "csv"}, [b"a", b"b"], id="only-column"),
         pytest.param(b"u\na", {"column": "u"}, [b"a"], id="no-final-newline"),
@@ -77,7 +77,7 @@ def write(tmp_path: Path) -> Write:
 def test_the_column_is_the_list(
     write: Write, text: bytes, options: dict[str, Any], keys: list[bytes]
 ) -> None:
-    """As text: 007 stays what it is, and so does a key that other programs take for a null."""
+    """As text: 007 stays 007, and a key that other programs take as a null stays a key."""
     with mmbloom.read_list(write("list.csv", text), **options) as found:
         assert keys_of(found) == keys
 
@@ -91,10 +91,10 @@ CELLS = st.sampled_from(["", "a", "b c", "1,2", 'x"y', "two\nlines", "007", "#"]
     st.sampled_from([8, 40, 1 << 20]),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_blocks_of_any_size_give_what_the_csv_module_wrote(
+def test_text_blocks_of_any_size_give_what_the_csv_module_wrote(
     tmp_path: Path, rows: list[tuple[str, str]], block_bytes: int, quoting: Literal[0, 1]
 ) -> None:
-    """A line break within quotes ends no block."""
+    """A line break within quotes does not end a text block."""
     path = tmp_path / "list.csv"
     with path.open("w", newline="") as out:
         csv.writer(out, quoting=quoting, lineterminator="\n").writerows([("k", "v"), *rows])
@@ -103,25 +103,25 @@ def test_blocks_of_any_size_give_what_the_csv_module_wrote(
         patched.setattr(lines, "BLOCK_BYTES", block_bytes)
         with mmbloom.read_list(path, column="v") as found:
             blocks = [bytes(b.select(b"\1" * len(b.batch))) for b in found]
-            # A record of an empty line is none to any reader; with two fields there is no such.
+            # No reader takes an empty line as a record; with two fields no record is an empty line.
             assert b"".join(blocks) == b"".join(f"{value}\n".encode() for _, value in rows)
         assert found.text_bytes == path.stat().st_size
 
 
-def test_a_packed_list_is_named_for_what_is_in_it(write: Write) -> None:
-    """.csv.gz, .tsv.zst and so on; without such a name the format has to be said."""
+def test_the_name_of_a_compressed_list_decides_its_format(write: Write) -> None:
+    """.csv.gz, .tsv.zst and so on; with another name the format must be given."""
     text = gzip.compress(b"u\tn\na\t1\n")
 
     with mmbloom.read_list(write("list.TSV.gz", text), column="u") as found:
         assert keys_of(found) == [b"a"]
-    with pytest.raises(mmbloom.ParameterError, match="column: expected a format beside it"):
+    with pytest.raises(mmbloom.ParameterError, match="column: expected a format with it"):
         mmbloom.read_list(write("list.gz", text), column="u")
     with mmbloom.read_list(write("list.gz", text), column="u", format="tsv") as found:
         assert keys_of(found) == [b"a"]
 
 
 def test_records_with_a_wrong_number_of_fields_are_bad(write: Write) -> None:
-    """Each by the line in which it begins, whatever breaks lie within others."""
+    """Errors name the line where it begins, even after records with line breaks."""
     text = b'u,n\n"a\nb",1\n\nc\n"d\n",2\ne,3,4\nf,5\n'
 
     with mmbloom.read_list(write("list.csv", text), column="u", on_error="skip") as found:
@@ -140,7 +140,7 @@ def test_records_with_a_wrong_number_of_fields_are_bad(write: Write) -> None:
 
 
 def test_a_key_that_the_filter_refuses_is_named_by_its_line(write: Write) -> None:
-    """Lines of bad records and breaks within others are counted."""
+    """Lines of bad records, and line breaks within records, are counted."""
     text = b'u,n\nab,"1\n\n"\nodd\ncd,2\nxy,3\n'
     digests = mmbloom.BloomFilter.in_memory(capacity=10, fpr=0.01, key_form="hex")
 
@@ -156,14 +156,14 @@ def test_a_key_that_the_filter_refuses_is_named_by_its_line(write: Write) -> Non
     [
         ({"column": "v"}, b"u,n\n", "list.csv: no column named 'v'; there are: u, n"),
         ({"column": "u"}, b"u,u\n", "list.csv: 2 columns named 'u'; there are: u, u"),
-        ({"column": 3}, b"u,n\n", "list.csv: no column 3, there are 2: u, n"),
-        ({"format": "csv"}, b"u,n\n", "list.csv: 2 columns: choose one with column: u, n"),
+        ({"column": 3}, b"u,n\n", "list.csv: no column 3; there are 2: u, n"),
+        ({"format": "csv"}, b"u,n\n", "list.csv: has 2 columns; give one as column: u, n"),
     ][::1],
 )
-def test_a_column_that_is_not_there_is_answered_with_those_that_are(
+def test_the_error_for_a_missing_column_lists_the_columns(
     write: Write, options: dict[str, Any], text: bytes, says: str
 ) -> None:
-    """What to type instead."""
+    """So it says what to type instead."""
     with (
         mmbloom.read_list(write("list.csv", text), **options) as found,
         pytest.raises(mmbloom.SourceError, match=says),
@@ -171,12 +171,12 @@ def test_a_column_that_is_not_there_is_answered_with_those_that_are(
         keys_of(found)
 
 
-def test_a_quote_that_is_not_closed_does_not_swallow_the_list(
+def test_an_unterminated_quoted_field_does_not_swallow_the_list(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked for no further than a record can be long; nothing behind it is left out."""
+    """The search ends at the longest record allowed; the keys after it are never left out."""
     text = b'u,n\na,1\n"b,2\nc,3\n'
-    says = "list.csv, line 3: a double quote opens a field and none ends it"
+    says = "list.csv, line 3: unterminated quoted field"
 
     for _ in range(2):
         with (
@@ -188,24 +188,22 @@ def test_a_quote_that_is_not_closed_does_not_swallow_the_list(
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "count"])
-def test_a_quote_too_many_that_swallows_records_is_an_error(
-    write: Write, on_error: OnError
-) -> None:
-    """The next quote seems to end the field, but text follows it: keys would be lost unseen."""
+def test_a_stray_quote_that_swallows_records_is_an_error(write: Write, on_error: OnError) -> None:
+    """The next quote seems to end the field, but text follows it: keys would be silently lost."""
     text = b'n,u\n1,a\n2,"b\n3,c\n4,"d"\n5,e\n'
     with (
         mmbloom.read_list(write("list.csv", text), column="u", on_error=on_error) as found,
-        pytest.raises(mmbloom.SourceError, match=r"list.csv, line 3: .*quote too many"),
+        pytest.raises(mmbloom.SourceError, match=r"list.csv, line 3: .*stray double quote"),
     ):
         keys_of(found)
 
 
 @pytest.mark.parametrize("num_blocks", [0, 1, 3])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_list_is_gone_on_with_where_it_was_left(
+def test_a_list_is_continued_from_a_position(
     write: Write, monkeypatch: pytest.MonkeyPatch, num_blocks: int, pack: Callable[[bytes], bytes]
 ) -> None:
-    """The header is read again, the keys before are not."""
+    """The header is read again, the keys before the position are not."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
     rows = [f'{i},"key ""{i}"""' for i in range(100)]
     path = write("list.csv", pack("\n".join(["n,k", *rows]).encode()))
@@ -217,6 +215,6 @@ def test_a_list_is_gone_on_with_where_it_was_left(
 
 
 def test_a_quote_as_delimiter_is_refused(write: Write) -> None:
-    """It is the quote."""
-    with pytest.raises(mmbloom.ParameterError, match="delimiter: expected a character that is not"):
+    """It would be the quote."""
+    with pytest.raises(mmbloom.ParameterError, match="delimiter: expected a character other than"):
         mmbloom.read_list(write("list.csv", b"a\n"), format="csv", delimiter='"')

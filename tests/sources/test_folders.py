@@ -25,20 +25,20 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 
 def test_visible_files_are_listed_in_order(folder: Folder) -> None:
-    """Neither hidden ones nor locks."""
+    """Hidden files and lock files are not."""
     assert folder.files == ["a", "b"]
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, 65535, 65536, 65537, 200_000])
 def test_a_file_is_read_whole(folder: Folder, tmp_path: Path, num_bytes: int) -> None:
-    """Whatever its size is to the size of a read."""
+    """Whatever its size compared with the size of a read."""
     (tmp_path / "a").write_bytes(b"x" * num_bytes)
 
     assert folder.read("a") == b"x" * num_bytes
 
 
 def test_an_error_of_the_system_names_the_file(folder: Folder, tmp_path: Path) -> None:
-    """With its folder; and nothing stays open."""
+    """With its folder. No descriptor stays open."""
     (tmp_path / "b").unlink()
     (tmp_path / "b").mkdir()
     before = len(os.listdir("/proc/self/fd"))
@@ -50,8 +50,8 @@ def test_an_error_of_the_system_names_the_file(folder: Folder, tmp_path: Path) -
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_the_digest_tells_a_changed_folder(folder: Folder, tmp_path: Path) -> None:
-    """By size or date of a file."""
+def test_the_digest_changes_with_the_folder(folder: Folder, tmp_path: Path) -> None:
+    """When the size or the date of a file changes."""
     before = folder.digest()
     assert folder.digest() == before
 
@@ -61,8 +61,8 @@ def test_the_digest_tells_a_changed_folder(folder: Folder, tmp_path: Path) -> No
     assert len({before, dated, folder.digest()}) == 3
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    """The system's own error."""
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    """It is the error of the operating system."""
     (tmp_path / "a").write_text("")
 
     with pytest.raises(NotADirectoryError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))))
 def test_every_string_that_json_can_hold_is_a_key(tmp_path: Path, keys: list[str]) -> None:
-    """Escapes are undone, white space between lines is none."""
+    """Escapes are decoded, and lines of white space are ignored."""
     path = tmp_path / "list.ndjson"
     path.write_text("".join(json.dumps({"n": 1, "k": key}) + "\r\n\n" for key in keys))
 
@@ -32,9 +32,9 @@ def test_every_string_that_json_can_hold_is_a_key(tmp_path: Path, keys: list[str
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "no JSON: "),
-        ('{"k": "a"} {"k": "b"}', "no JSON: "),
-        ('{"k": "\\ud800"}', "no JSON: "),
+        ("{", "invalid JSON: "),
+        ('{"k": "a"} {"k": "b"}', "invalid JSON: "),
+        ('{"k": "\\ud800"}', "invalid JSON: "),
         ('["a"]', "expected a JSON object, found an array"),
         ('"a"', "expected a JSON object, found a string"),
         ("null", "expected a JSON object, found null"),
@@ -47,7 +47,7 @@ def test_every_string_that_json_can_hold_is_a_key(tmp_path: Path, keys: list[str
     ],
 )
 def test_a_line_without_its_string_is_bad(tmp_path: Path, line: str, says: str) -> None:
-    """A number has no canonical bytes: 7 and 7.0 and "7" would have to be one key or three."""
+    """Numbers have no canonical bytes: 7, 7.0 and "7" could be one key or three."""
     path = tmp_path / "list.jsonl"
     path.write_text(f'{{"k": "a"}}\n\n{line}\n{{"k": "b"}}\n')
 
@@ -76,10 +76,10 @@ def test_a_key_that_the_filter_refuses_is_named_by_its_line(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("num_blocks", [0, 1, 3])
-def test_a_list_is_gone_on_with_where_it_was_left(
+def test_a_list_is_continued_from_a_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
 ) -> None:
-    """In the middle of packed text."""
+    """In the middle of compressed text."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
     path = tmp_path / "list.jsonl.gz"
     path.write_bytes(gzip.compress(b"".join(b'{"k": "%d"}\n' % i for i in range(100))))
@@ -92,7 +92,7 @@ def test_a_list_is_gone_on_with_where_it_was_left(
 
 @pytest.mark.parametrize("column", [None, 1])
 def test_a_field_has_a_name(tmp_path: Path, column: int | None) -> None:
-    """An object has no order."""
+    """The fields of an object have no order."""
     (tmp_path / "list").write_text("{}\n")
 
     with pytest.raises(mmbloom.ParameterError, match="column: expected the name of a field"):

@@ -1,4 +1,4 @@
-"""Lists as they come: from files, pipes and terminals, and what is no list."""
+"""Lists from files, pipes and terminals, and files that are not lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A_LOT = 1 << 20
 
 
 class Pipe:
-    """A pipe: a list at one end, who writes it at the other."""
+    """A pipe: a list at one end, its writer at the other."""
 
     def __init__(self) -> None:
         self._out, self._in = os.pipe()
@@ -68,20 +68,20 @@ def pipe() -> Iterator[Pipe]:
 
 def read(opened: ListFile, size: int = A_LOT) -> bytes:
     """Return the next text of a list, up to *size* bytes."""
-    room = bytearray(size)
-    return bytes(room[: opened.readinto(memoryview(room))])
+    buffer = bytearray(size)
+    return bytes(buffer[: opened.readinto(memoryview(buffer))])
 
 
 def read_all(opened: ListFile) -> bytes:
-    """Return the text of a list, read in blocks of 1 MiB."""
+    """Return the text of a list, read 1 MiB at a time."""
     return b"".join(iter(lambda: read(opened), b""))
 
 
 # -- files -----------------------------------------------------------------------------------------
 
 
-def test_a_file_is_read_in_full_blocks(tmp_path: Path) -> None:
-    """Whole blocks, whatever was read to recognise it: few blocks, little work for each."""
+def test_a_file_is_read_in_full_text_blocks(tmp_path: Path) -> None:
+    """However much was read to recognise it: fewer text blocks mean less work."""
     (tmp_path / "list").write_bytes(TEXT)
 
     with ListFile.open(tmp_path / "list") as opened:
@@ -92,20 +92,22 @@ def test_a_file_is_read_in_full_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_the_share_that_is_read_can_be_told(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """Bytes of the file as it is, for a progress bar."""
-    packed = pack(TEXT)
-    (tmp_path / "list").write_bytes(packed)
+def test_the_reader_knows_how_much_it_has_read(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """In bytes of the file on disk, for a progress bar."""
+    compressed = pack(TEXT)
+    (tmp_path / "list").write_bytes(compressed)
 
     with ListFile.open(tmp_path / "list") as opened:
-        assert opened.total_bytes == len(packed)
-        assert 0 < opened.done_bytes <= len(packed)
+        assert opened.total_bytes == len(compressed)
+        assert 0 < opened.done_bytes <= len(compressed)
         read_all(opened)
-        assert opened.done_bytes == len(packed)
+        assert opened.done_bytes == len(compressed)
 
 
 def test_a_list_that_grows_while_it_is_read_ends_once(tmp_path: Path) -> None:
-    """After the end there is nothing more: a later write is not half a key."""
+    """After the end nothing more is read: a later write could be half a key."""
     path = tmp_path / "list"
     path.write_bytes(b"ada\n")
 
@@ -121,10 +123,10 @@ def test_a_list_that_grows_while_it_is_read_ends_once(tmp_path: Path) -> None:
     ("name", "error"),
     [("gone", FileNotFoundError), (".", IsADirectoryError), ("", FileNotFoundError)],
 )
-def test_the_system_says_what_is_wrong_with_a_path(
+def test_a_wrong_path_is_an_error_of_the_operating_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[OSError]
 ) -> None:
-    """Its own errors, which name the file."""
+    """It names the file."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error) as caught:
         ListFile.open(name)
@@ -133,7 +135,7 @@ def test_the_system_says_what_is_wrong_with_a_path(
 
 
 def test_a_list_that_is_refused_is_closed(tmp_path: Path) -> None:
-    """E9: 100 refusals leave no descriptor behind."""
+    """100 refusals leave no descriptor open."""
     (tmp_path / "list").write_bytes(b"PK\x03\x04")
     before = len(os.listdir("/proc/self/fd"))
 
@@ -147,7 +149,7 @@ def test_a_list_that_is_refused_is_closed(tmp_path: Path) -> None:
 def test_a_disk_that_fails_is_not_called_damaged_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """EIO comes through as it is, with the name of the list."""
+    """EIO is raised unchanged, with the name of the list."""
     (tmp_path / "list").write_bytes(gzip.compress(os.urandom(200_000)))
     calls = iter([False, True])
 
@@ -178,19 +180,19 @@ def test_a_disk_that_fails_is_not_called_damaged_data(
         (b"\x89M", "mmbloom filter"),
     ],
 )
-def test_a_file_that_was_cut_within_its_magic_is_no_list(
+def test_a_file_that_was_cut_within_its_magic_is_not_a_list(
     tmp_path: Path, data: bytes, form: str
 ) -> None:
     """Two bytes of a download are not a list of one key."""
     (tmp_path / "list").write_bytes(data)
 
-    with pytest.raises(SourceError, match=f"list: {form} data, of which .* cut short"):
+    with pytest.raises(SourceError, match=f"list: {form} data of only .* cut short"):
         ListFile.open(tmp_path / "list")
 
 
 @pytest.mark.parametrize("data", [b"\xfd", b"\xfd7\n", b"7z", b"PK", b"BZh9", b"(", b"\xef\xbb"])
 def test_a_short_list_may_begin_as_a_magic_does(tmp_path: Path, data: bytes) -> None:
-    """ASCII is text, one byte says nothing, and a line that ends is a line."""
+    """ASCII is text, one byte is not enough to tell, and a line with an end is a line."""
     (tmp_path / "list").write_bytes(data)
 
     with ListFile.open(tmp_path / "list") as opened:
@@ -200,8 +202,8 @@ def test_a_short_list_may_begin_as_a_magic_does(tmp_path: Path, data: bytes) -> 
 # -- pipes and terminals ---------------------------------------------------------------------------
 
 
-def test_a_pipe_gives_what_is_there(pipe: Pipe) -> None:
-    """Who writes one key and waits for the answer would else wait for ever."""
+def test_a_pipe_returns_the_data_that_it_has(pipe: Pipe) -> None:
+    """A program that writes one key and waits for the answer would wait forever otherwise."""
     pipe.write(b"ada\n")
     opened = pipe.open_list()
 
@@ -213,8 +215,8 @@ def test_a_pipe_gives_what_is_there(pipe: Pipe) -> None:
     assert opened.total_bytes == 0
 
 
-def test_what_a_pipe_holds_is_gathered_into_one_block(pipe: Pipe) -> None:
-    """A pipe gives 64 KiB at most at a time; a block of 1 MiB is cheaper to work on."""
+def test_the_data_in_a_pipe_becomes_one_text_block(pipe: Pipe) -> None:
+    """A pipe returns at most 64 KiB at a time; a text block of 1 MiB is cheaper to work on."""
     writer = threading.Thread(target=lambda: (pipe.write(b"x" * 500_000), pipe.end()))
     writer.start()
     opened = pipe.open_list()
@@ -235,8 +237,8 @@ def test_what_a_pipe_holds_is_gathered_into_one_block(pipe: Pipe) -> None:
         pytest.param(b"P\n", id="one-letter-of-a-magic"),
     ],
 )
-def test_a_list_that_comes_byte_by_byte_is_recognised_all_the_same(pipe: Pipe, data: bytes) -> None:
-    """It is looked at when it is clear what it starts with, and not before."""
+def test_a_list_that_arrives_byte_by_byte_is_recognised(pipe: Pipe, data: bytes) -> None:
+    """It is examined when its first bytes have arrived, and not before."""
     writer = threading.Thread(target=lambda: (pipe.write(data, pause=0.001), pipe.end()))
     writer.start()
 
@@ -248,8 +250,8 @@ def test_a_list_that_comes_byte_by_byte_is_recognised_all_the_same(pipe: Pipe, d
     assert (opened.compression is not None) == data.startswith(b"\x1f\x8b")
 
 
-def test_a_byte_order_mark_comes_whole_with_the_first_block(pipe: Pipe) -> None:
-    """Who cuts the text into lines looks for it there."""
+def test_a_byte_order_mark_is_whole_in_the_first_read(pipe: Pipe) -> None:
+    """The code that splits text into lines looks for it there."""
     writer = threading.Thread(target=pipe.write, args=(b"\xef\xbb\xbfada\n", 0.01))
     writer.start()
 
@@ -259,8 +261,8 @@ def test_a_byte_order_mark_comes_whole_with_the_first_block(pipe: Pipe) -> None:
     assert first.startswith(b"\xef\xbb\xbf")
 
 
-def test_a_pipe_that_does_not_wait_is_waited_for(pipe: Pipe) -> None:
-    """Node and ssh leave pipes non-blocking: no data yet is not the end of the list."""
+def test_a_non_blocking_pipe_is_waited_for(pipe: Pipe) -> None:
+    """Node and ssh make pipes non-blocking: no data yet is not the end of the list."""
     pipe.make_non_blocking()
     writer = threading.Thread(target=lambda: (pipe.write(b"ad\n", pause=0.02), pipe.end()))
     writer.start()
@@ -272,7 +274,7 @@ def test_a_pipe_that_does_not_wait_is_waited_for(pipe: Pipe) -> None:
 
 
 def test_a_terminal_ends_at_the_first_ctrl_d() -> None:
-    """Although it would go on."""
+    """Although it would return more."""
     ours, theirs = pty.openpty()
     os.write(ours, b"ada\n\x04")
     opened = ListFile(io.FileIO(theirs, closefd=False), "terminal")
@@ -301,7 +303,7 @@ def test_standard_input_stays_open(tmp_path: Path) -> None:
 
 
 def test_a_closed_standard_input_is_an_error_that_names_it() -> None:
-    """Not an empty list."""
+    """It is not taken as an empty list."""
     saved = os.dup(0)
     os.close(0)
     try:
@@ -364,7 +366,7 @@ def arrow_of(text: bytes) -> bytes:
         pytest.param(lambda t: gzip.compress(zip_of(t)), "zip data", id="zip-in-gzip"),
         pytest.param(
             lambda t: gzip.compress(gzip.compress(t)),
-            "gzip data within gzip data: unpack it once",
+            "gzip data within gzip data; decompress it once",
             id="gzip-in-gzip",
         ),
         pytest.param(b"Rar!\x1a\x07\1\0", "RAR data, .* unrar p -inul FILE", id="rar"),
@@ -373,21 +375,23 @@ def arrow_of(text: bytes) -> bytes:
         pytest.param(b"LZIP\1\x0c", "lzip data, .* lzip -dc FILE", id="lzip"),
         pytest.param(
             lambda t: gzip.compress(parquet_of(t)),
-            "Parquet data within gzip data: unpack it once",
+            "Parquet data within gzip data; decompress it once",
             id="parquet-in-gzip",
         ),
         pytest.param(b"FEA1\0\0\0\0", "Feather version 1 data, .* export", id="feather-1"),
         pytest.param(b"SQLite format 3\0\x10\0", "SQLite data, .* export", id="sqlite"),
         pytest.param(b"%PDF-1.7\n%\xb5\xb5", "PDF data, .* export", id="pdf"),
         pytest.param(
-            b"\x89MMB\r\n\x1a\n\1\0", "mmbloom filter data, .* does not hold its keys", id="filter"
+            b"\x89MMB\r\n\x1a\n\1\0",
+            "mmbloom filter data, .* does not contain its keys",
+            id="filter",
         ),
     ],
 )
 def test_archives_and_tables_are_refused_with_what_to_do(
     tmp_path: Path, data: bytes | Callable[[bytes], bytes], says: str
 ) -> None:
-    """M6: read as text they would be a list of nonsense, and every password "secure"."""
+    """Read as text, they would be a list of nonsense, and every password would look secure."""
     path = tmp_path / "keys.txt"
     path.write_bytes(data(TEXT) if callable(data) else data)
 
@@ -406,34 +410,34 @@ def test_archives_and_tables_are_refused_with_what_to_do(
 def test_tables_are_recognised_by_content(
     tmp_path: Path, data: bytes | Callable[[bytes], bytes], table: str
 ) -> None:
-    """And handed over as files, at their start, closed with the list."""
+    """They are returned as files, at their start, and closed with the list."""
     path = tmp_path / "keys.txt"
-    packed = data(TEXT) if callable(data) else data
-    path.write_bytes(packed)
+    compressed = data(TEXT) if callable(data) else data
+    path.write_bytes(compressed)
 
     with ListFile.open(path) as opened:
         file = opened.open_table()
         assert (opened.table, opened.compression) == (table, None)
-        assert file.read() == packed
+        assert file.read() == compressed
     assert file.closed
 
 
 def test_a_table_in_a_pipe_is_refused(pipe: Pipe) -> None:
-    """It is read here and there, which a pipe cannot."""
+    """A table needs random access, which a pipe does not have."""
     pipe.write(arrow_of(TEXT[:100]))
     pipe.end()
 
-    with pytest.raises(SourceError, match="pipe: Arrow file data is read here and there"):
+    with pytest.raises(SourceError, match="pipe: Arrow file data needs random access"):
         pipe.open_list().open_table()
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 @pytest.mark.parametrize("before", [0, 7], ids=["from-the-start", "from-within"])
 @pytest.mark.parametrize("num_bytes", [0, 5, 20_000, len(TEXT) - 7])
-def test_text_can_be_passed_over(
+def test_text_can_be_skipped(
     tmp_path: Path, pack: Callable[[bytes], bytes], before: int, num_bytes: int
 ) -> None:
-    """A build that is taken up again goes on where it was."""
+    """A build that is resumed continues where it stopped."""
     (tmp_path / "list").write_bytes(pack(TEXT))
 
     with ListFile.open(tmp_path / "list") as opened:
@@ -444,15 +448,15 @@ def test_text_can_be_passed_over(
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_list_that_has_become_shorter_is_not_gone_on_with(
+def test_a_list_that_has_become_shorter_is_not_continued(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    """The keys behind the place are not there any more."""
+    """The keys after the position do not exist any more."""
     (tmp_path / "list").write_bytes(pack(TEXT))
 
     with (
         ListFile.open(tmp_path / "list") as opened,
-        pytest.raises(SourceError, match="list: ends 1 bytes before the place to go on from"),
+        pytest.raises(SourceError, match="list: ends 1 bytes before the position to continue from"),
     ):
         opened.skip(len(TEXT) + 1)
 
@@ -477,7 +481,7 @@ def test_a_list_that_has_become_shorter_is_not_gone_on_with(
     ],
 )
 def test_text_that_begins_like_another_format_is_text(tmp_path: Path, text: bytes) -> None:
-    """Passwords look like anything."""
+    """A password can be anything."""
     (tmp_path / "list").write_bytes(text)
 
     with ListFile.open(tmp_path / "list") as opened:

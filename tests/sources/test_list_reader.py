@@ -1,4 +1,4 @@
-"""Lists of keys, one and many: what they are read as, how far, and how they are gone on with."""
+"""List readers, of one list and of several: formats, positions and signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with lists, the current one."""
+    """Return a folder with lists, as the current folder."""
     (tmp_path / "a.txt").write_bytes(b"ada\nalan\n")
     (tmp_path / "b.txt").write_bytes(b"barbara")
     (tmp_path / "c.gz").write_bytes(gzip.compress(b"\nclaude\n"))
@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"blank": "key", "comment": "#"}, [b"a:1", b"", b"\r", b" #", b"b"]),
     ],
 )
-def test_comments_and_empty_lines_are_what_the_options_say(
+def test_options_say_what_to_do_with_comments_and_empty_lines(
     folder: Path, options: dict[str, Any], keys: list[bytes]
 ) -> None:
     """A comment begins a line; an empty line may have a CR."""
@@ -63,8 +63,8 @@ def test_comments_and_empty_lines_are_what_the_options_say(
     assert blooms[0] == blooms[1]
 
 
-def test_an_empty_line_can_be_a_bad_one(folder: Path) -> None:
-    """Named by its number; a build may leave it out."""
+def test_an_empty_line_can_be_a_bad_line(folder: Path) -> None:
+    """The error has its number; a build may leave it out."""
     (folder / "list").write_bytes(b"a\n\nb\n")
 
     with (
@@ -91,19 +91,19 @@ def test_an_empty_line_can_be_a_bad_one(folder: Path) -> None:
         ),
         ({"column": 0}, "column: expected a name, or a number from 1, found 0"),
         ({"column": True}, "column: expected a name, or a number from 1, found True"),
-        ({"column": "a", "format": "text"}, "column: expected none for the format text"),
-        ({"column": "a"}, "column: expected a format beside it"),
-        ({"column": "a", "format": "csv", "header": False}, "header: expected True where"),
+        ({"column": "a", "format": "text"}, "column: expected no value for the format text"),
+        ({"column": "a"}, "column: expected a format with it"),
+        ({"column": "a", "format": "csv", "header": False}, "header: expected True if"),
         (
             {"field": 2, "delimiter": ",", "format": "csv"},
-            "field: expected none for the format csv",
+            "field: expected no value for the format csv",
         ),
-        ({"blank": "bad", "format": "csv"}, "blank: expected none for the format csv"),
-        ({"delimiter": ",", "format": "tsv"}, "delimiter: expected none for the format tsv"),
-        ({"header": True}, "header: expected none for the format text"),
+        ({"blank": "bad", "format": "csv"}, "blank: expected no value for the format csv"),
+        ({"delimiter": ",", "format": "tsv"}, "delimiter: expected no value for the format tsv"),
+        ({"header": True}, "header: expected no value for the format text"),
         (
             {"comment": "#", "column": "a", "format": "jsonl"},
-            "comment: expected none for the format",
+            "comment: expected no value for the format",
         ),
         ({"comment": "##"}, "comment: expected one ASCII character"),
         ({"comment": "##", "format": "csv"}, "comment: expected one ASCII character"),
@@ -115,7 +115,7 @@ def test_an_empty_line_can_be_a_bad_one(folder: Path) -> None:
 def test_options_that_do_not_go_together_are_refused_by_name(
     options: dict[str, Any], says: str
 ) -> None:
-    """An option without effect would be a list read otherwise than asked for."""
+    """An option without effect would mean a list that is not read as asked for."""
     with pytest.raises(mmbloom.ParameterError, match=says):
         mmbloom.read_list("a.txt", **options)
 
@@ -127,24 +127,29 @@ def test_options_that_do_not_go_together_are_refused_by_name(
             "ranges",
             {"comment": "#"},
             mmbloom.ParameterError,
-            "comment: expected none for the format",
+            "comment: expected no value for the format",
         ),
         ("ranges", {"format": "text"}, IsADirectoryError, "ranges"),
-        ("a.txt", {"format": "ranges"}, mmbloom.SourceError, "a.txt: a file: the format ranges is"),
+        (
+            "a.txt",
+            {"format": "ranges"},
+            mmbloom.SourceError,
+            "a.txt: is a file; the format ranges needs",
+        ),
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_a_folder_is_ranges_and_nothing_else(
+def test_a_folder_can_only_have_the_format_ranges(
     name: str, options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    """And ranges are a folder."""
+    """And that format needs a folder."""
     with pytest.raises(error, match=says):
         mmbloom.read_list(name, **options)
 
 
 @pytest.mark.usefixtures("folder")
 def test_hash_count_is_split_at_the_colon_in_folders_too() -> None:
-    """What stands for breach lists goes for folders of them."""
+    """The option for breach lists is accepted for folders of range files."""
     with mmbloom.read_list("ranges", delimiter=":") as found:
         assert keys_of(found) == [b"00000A:1"]
 
@@ -154,7 +159,7 @@ def test_hash_count_is_split_at_the_colon_in_folders_too() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_many_lists_are_read_as_one() -> None:
-    """Each as what it is; counts go over all."""
+    """Each has its own format; counts include all lists."""
     paths = ["b.txt", "a*.txt", "c.gz"]
 
     with mmbloom.read_lists(paths) as found:
@@ -164,13 +169,13 @@ def test_many_lists_are_read_as_one() -> None:
         assert found.done_bytes == found.total_bytes
         assert (found.lines_read, found.text_bytes, found.name) == (5, 24, "c.gz")
     with mmbloom.read_lists(["a.txt", "ranges"]) as found:
-        assert found.total_bytes == 0  # that of folders is not known before
+        assert found.total_bytes == 0  # the size of folders is not known before
         assert keys_of(found) == [b"ada", b"alan", b"00000A:1"]
 
 
 @pytest.mark.usefixtures("folder")
 def test_one_file_is_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand lists need no thousand descriptors."""
+    """A thousand lists do not need a thousand descriptors."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", 4)
     before = len(os.listdir("/proc/self/fd"))
 
@@ -181,15 +186,15 @@ def test_one_file_is_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_list_without_keys_is_an_error_among_many() -> None:
-    """It is the wrong file, or an interrupted download; a list alone may be empty."""
-    says = "empty.txt: no keys: it is empty, or has empty lines only"
+def test_one_of_many_lists_must_not_be_empty() -> None:
+    """It is probably the wrong file, or an interrupted download. A single list may be empty."""
+    says = "empty.txt: no keys: the list is empty, or has only empty lines"
     for paths in (["empty.txt"], ["a.txt", "empty.txt", "b.txt"]):
         with mmbloom.read_lists(paths) as found, pytest.raises(mmbloom.SourceError, match=says):
             keys_of(found)
     with (
         mmbloom.read_lists(["a.txt"], comment="a") as found,
-        pytest.raises(mmbloom.SourceError, match="or has empty lines and comments only"),
+        pytest.raises(mmbloom.SourceError, match="or has only empty lines and comments"),
     ):
         keys_of(found)
     with mmbloom.read_list("empty.txt") as found:
@@ -198,8 +203,8 @@ def test_a_list_without_keys_is_an_error_among_many() -> None:
         assert len(keys_of(found)) == 2
 
 
-def test_what_cannot_be_read_is_known_before_the_first_key(folder: Path) -> None:
-    """Not after hours spent on the lists before it."""
+def test_an_unreadable_list_is_an_error_before_the_first_key(folder: Path) -> None:
+    """Not after hours of reading the lists before it."""
     (folder / "d.txt").write_bytes(b"7z\xbc\xaf\x27\x1c")
 
     with pytest.raises(mmbloom.SourceError, match=r"d.txt: 7-Zip data"):
@@ -210,8 +215,8 @@ def test_what_cannot_be_read_is_known_before_the_first_key(folder: Path) -> None
         mmbloom.read_lists("a.txt")  # type: ignore[arg-type]
 
 
-def test_a_key_in_quotes_is_refused_among_many(folder: Path) -> None:
-    """Nobody asks for it with its quotes; whole lines may begin with one, and other fields."""
+def test_a_quoted_key_is_refused_among_many_lists(folder: Path) -> None:
+    """Nobody asks for a key with quotes. Whole lines and other fields may begin with a quote."""
     (folder / "q.txt").write_bytes(b'\n1,"ada"\n2,"grace"\n')
 
     with (
@@ -227,8 +232,8 @@ def test_a_key_in_quotes_is_refused_among_many(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_first_block_of_each_list_can_be_looked_at() -> None:
-    """For notes about what looks wrong."""
+def test_the_first_batch_of_each_list_can_be_examined() -> None:
+    """To warn about what looks wrong."""
     seen = []
 
     def look(source: Source, block: KeyBlock) -> None:
@@ -247,10 +252,10 @@ def test_the_first_block_of_each_list_can_be_looked_at() -> None:
 
 
 @pytest.mark.parametrize("num_blocks", range(7))
-def test_lists_are_gone_on_with_where_they_were_left(
+def test_lists_are_continued_from_a_position(
     folder: Path, monkeypatch: pytest.MonkeyPatch, num_blocks: int
 ) -> None:
-    """In any of them, at its start, in the middle and at its end; the position is JSON."""
+    """In any list, at its start, in the middle and at its end. The position is JSON."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", 16)
     (folder / "d.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + b"dennis\n" * 9))
     paths = ["a.txt", "c.gz", "d.gz", "b.txt"]
@@ -275,8 +280,8 @@ def test_lists_are_gone_on_with_where_they_were_left(
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_the_signature_tells_changed_files(change: Callable[[], None]) -> None:
-    """A build that was interrupted is not gone on with another list."""
+def test_the_signature_changes_with_the_files(change: Callable[[], None]) -> None:
+    """An interrupted build is not continued with another list."""
     before = _signature("a.txt", "ranges")
     assert json.loads(json.dumps(before)) == before
 
@@ -300,17 +305,17 @@ def test_the_signature_tells_changed_files(change: Callable[[], None]) -> None:
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_the_signature_tells_other_options(options: dict[str, Any]) -> None:
-    """They give other keys."""
+def test_the_signature_changes_with_the_options(options: dict[str, Any]) -> None:
+    """Other options give other keys."""
     assert _signature("a.txt", **options) != _signature("a.txt")
 
 
 @pytest.mark.parametrize("path", ["-", "/dev/null"])
-def test_what_cannot_be_read_again_has_no_signature(path: str) -> None:
-    """A pipe is gone when it has been read."""
+def test_a_list_that_cannot_be_read_again_has_no_signature(path: str) -> None:
+    """A pipe can be read only once."""
     with (
         mmbloom.read_list(path) as found,
-        pytest.raises(mmbloom.ParameterError, match="files, which can be read again"),
+        pytest.raises(mmbloom.ParameterError, match="files: a build from a pipe"),
     ):
         found.signature()
 

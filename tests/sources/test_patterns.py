@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with some lists, the current one."""
+    """Return a folder with some lists, as the current folder."""
     for name in ("b.txt", "a.txt", "a[1].txt", "c.csv", "deep/d.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -36,20 +36,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_patterns_stand_for_what_they_match(patterns: list[str], paths: list[str]) -> None:
-    """Sorted, in their place; a path that is there wins over its reading as a pattern."""
+def test_a_pattern_stands_for_its_matches(patterns: list[str], paths: list[str]) -> None:
+    """They are sorted, in its place. A path that exists is not taken as a pattern."""
     assert [facts.path for facts in matching(patterns)] == paths
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_pattern_without_a_match_is_an_error() -> None:
-    """The shell hands it over as it is typed."""
+    """The shell passes it on as it was typed."""
     with pytest.raises(SourceError, match=r"x\*.txt: no file matches this pattern"):
         matching(["a.txt", "x*.txt"])
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_missing_path_is_the_systems_error() -> None:
+def test_a_missing_path_is_an_error_of_the_operating_system() -> None:
     """It names the list."""
     with pytest.raises(FileNotFoundError) as caught:
         matching(["gone.txt"])
@@ -59,28 +59,28 @@ def test_a_missing_path_is_the_systems_error() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_list_that_is_given_twice_is_an_error() -> None:
-    """Under any of its names."""
+    """Under the same name or another one."""
     os.link("b.txt", "e.log")
     for paths, says in {
-        ("b.txt", "b.txt"): "b.txt: a list that is given twice: leave one out",
-        ("b.txt", "?.txt"): "b.txt: a list that is given twice",
-        ("b.txt", "./b.txt"): "./b.txt: a list that is given twice, the same file as b.txt",
-        ("b.txt", "e.log"): "e.log: a list that is given twice, the same file as b.txt",
-        ("deep", "deep"): "deep: a list that is given twice",
+        ("b.txt", "b.txt"): "b.txt: the list is given twice; leave one out",
+        ("b.txt", "?.txt"): "b.txt: the list is given twice",
+        ("b.txt", "./b.txt"): "./b.txt: the list is given twice, the same file as b.txt",
+        ("b.txt", "e.log"): "e.log: the list is given twice, the same file as b.txt",
+        ("deep", "deep"): "deep: the list is given twice",
     }.items():
         with pytest.raises(SourceError, match=says):
             matching(paths)
 
 
-def test_no_list_and_standard_input_twice_are_errors() -> None:
-    """The second would be empty."""
+def test_no_lists_and_standard_input_twice_are_errors() -> None:
+    """The second time it would be empty."""
     with pytest.raises(ParameterError, match="at least one list"):
         matching([])
-    with pytest.raises(SourceError, match="standard input can be read once"):
+    with pytest.raises(SourceError, match="standard input can be read only once"):
         matching(["-", "-"])
 
 
-def test_the_facts_of_a_list_tell_what_it_is(folder: Path) -> None:
+def test_the_facts_of_a_list_say_what_it_is(folder: Path) -> None:
     """A folder, a file with its size, or neither."""
     found = facts_of(folder / "a.txt")
     assert (found.is_regular, found.is_folder, found.size) == (True, False, 5)

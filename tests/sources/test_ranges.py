@@ -59,7 +59,7 @@ def test_the_keys_are_prefix_and_suffix(
     keys: list[str],
     block_bytes: int,
 ) -> None:
-    """The digest that was breached, whole; files alone or joined."""
+    """Together they are the whole digest, in single files or joined ones."""
     monkeypatch.setattr(ranges, "BLOCK_BYTES", block_bytes)
 
     with mmbloom.read_list(write(files)) as found:
@@ -69,7 +69,7 @@ def test_the_keys_are_prefix_and_suffix(
 
 
 def test_a_filter_of_digests_finds_them_in_either_case(write: Write) -> None:
-    """The prefix comes from the name of the file, whatever its case."""
+    """The prefix comes from the name of the file, in either case."""
     folder = write({"0000a.txt": b"B:1\nD:2\n", "FFFFF.txt": b"A:1\n"})
 
     with mmbloom.read_lists([folder]) as found:
@@ -83,7 +83,7 @@ def test_a_filter_of_digests_finds_them_in_either_case(write: Write) -> None:
 def test_a_bad_line_is_named_by_its_file_and_line(
     write: Write, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    """Also where small files were joined, and some were empty."""
+    """Also if small files were joined, and some were empty."""
     monkeypatch.setattr(ranges, "BLOCK_BYTES", block_bytes)
     files = {"00000": b"A:1\nB:1\n", "00001": b"", "00002.txt": b"C:1\n\nX:1\nD:1"}
     folder = write(files)
@@ -95,14 +95,14 @@ def test_a_bad_line_is_named_by_its_file_and_line(
         assert found.lines_read == 6
 
 
-def test_a_line_of_joined_files_is_named_as_well_as_the_engine_can(write: Write) -> None:
-    """Where nobody translates its error: the file in which the joint text begins."""
+def test_a_line_of_joined_files_is_named_without_a_build_too(write: Write) -> None:
+    """The error then names the file where the joined text begins."""
     folder = write({"00000": b"A:1\n", "00001": b"X:1\n"})
     digests = mmbloom.BloomFilter.in_memory(capacity=10, fpr=0.01, key_form="hex")
 
     with mmbloom.read_list(folder) as found:
         with pytest.raises(
-            mmbloom.KeyValueError, match="00000 and the files behind it, line 2"
+            mmbloom.KeyValueError, match="00000 and the files after it, line 2"
         ) as e:
             digests.update(found)
         assert str(found.bad.located(e.value)).startswith(f"{folder}/00001, line 1: ")
@@ -113,22 +113,22 @@ def test_a_line_of_joined_files_is_named_as_well_as_the_engine_can(write: Write)
 @pytest.mark.parametrize(
     "name", ["readme.txt", "0000", "000000", "0000G", "00000.txt.gz", "pwned-00000.txt"]
 )
-def test_a_file_that_is_named_otherwise_is_refused(write: Write, name: str) -> None:
-    """It may hold anything, and its digits would be missing."""
+def test_a_file_with_another_name_is_refused(write: Write, name: str) -> None:
+    """It may contain anything, and the digits of its name would be missing."""
     folder = write({"00000": b"A:1\n", name: b"A:1\n"})
 
-    with pytest.raises(mmbloom.SourceError, match=f"{name}: a folder is read as the range files"):
+    with pytest.raises(mmbloom.SourceError, match=f"{name}: not a range file"):
         mmbloom.read_list(folder)
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """Before anything is built."""
-    with pytest.raises(mmbloom.SourceError, match="an empty folder: a folder is read as the range"):
+    with pytest.raises(mmbloom.SourceError, match="the folder is empty"):
         mmbloom.read_list(tmp_path)
 
 
 def test_binary_data_is_refused(write: Write) -> None:
-    """Packed files do not become digests."""
+    """Compressed files are not read as digests."""
     with (
         mmbloom.read_list(write({"00000": b"\x1f\x8b\0"})) as found,
         pytest.raises(mmbloom.SourceError, match="00000: binary"),
@@ -137,7 +137,7 @@ def test_binary_data_is_refused(write: Write) -> None:
 
 
 @pytest.mark.parametrize("num_blocks", [0, 1, 4])
-def test_a_folder_is_gone_on_with_where_it_was_left(
+def test_a_folder_is_continued_from_a_position(
     write: Write, monkeypatch: pytest.MonkeyPatch, num_blocks: int
 ) -> None:
     """Between two files."""
@@ -151,10 +151,10 @@ def test_a_folder_is_gone_on_with_where_it_was_left(
         assert (second.lines_read, second.done_bytes) == (16, 64)
 
 
-def test_a_folder_without_any_digest_has_no_keys(write: Write) -> None:
-    """It is the wrong folder, or an interrupted download."""
+def test_a_folder_without_digests_has_no_keys(write: Write) -> None:
+    """It is probably the wrong folder, or an interrupted download."""
     with (
         mmbloom.read_lists([write({"00000": b""})]) as found,
-        pytest.raises(mmbloom.SourceError, match="no keys: 1 range files, and no line in them"),
+        pytest.raises(mmbloom.SourceError, match="no keys: all 1 range files are empty"),
     ):
         keys_of(found)

@@ -65,7 +65,7 @@ def test_the_column_is_the_list(
     kind: str,
     keys: list[bytes],
 ) -> None:
-    """As the same Arrow data handed over in memory would be."""
+    """It gives the same keys as the same Arrow data in memory."""
     column = pa.array(values, getattr(pa, kind)())
     write(tmp_path / "t", pa.table({"x": [0.5] * len(values), "k": column}))
     filled, expected = (mmbloom.BloomFilter.in_memory(capacity=99, fpr=1e-9) for _ in range(2))
@@ -101,7 +101,7 @@ def test_nulls_are_bad_rows(
     keys: list[bytes],
     nulls: list[int],
 ) -> None:
-    """Counted from 1 over the whole table."""
+    """Rows are counted from 1 over the whole table."""
     path = tmp_path / "t"
     write(path, pa.table({"k": make()}))
 
@@ -115,8 +115,8 @@ def test_nulls_are_bad_rows(
         keys_of(found)
 
 
-def test_a_null_in_a_dictionary_is_one(tmp_path: Path) -> None:
-    """It is none of the column's own nulls, and would else be the empty key."""
+def test_a_null_in_a_dictionary_is_a_null(tmp_path: Path) -> None:
+    """It is not among the column's own nulls, and would be the empty key otherwise."""
     column = pa.DictionaryArray.from_arrays([0, 1, 0, 0, 1], pa.array(["a", None]))
     write_file(tmp_path / "t", pa.table({"k": column}))
 
@@ -129,7 +129,7 @@ def test_a_null_in_a_dictionary_is_one(tmp_path: Path) -> None:
 def test_a_key_that_the_filter_refuses_is_named_by_its_row(
     tmp_path: Path, write: Callable[[Path, Any], None]
 ) -> None:
-    """Whatever part it lies in."""
+    """In whatever piece it is."""
     write(tmp_path / "t", pa.table({"k": ["ab", "cd", "ef", "01", "xy"]}))
     digests = mmbloom.BloomFilter.in_memory(capacity=10, fpr=0.01, key_form="hex")
 
@@ -142,14 +142,14 @@ def test_a_key_that_the_filter_refuses_is_named_by_its_row(
 
 @every_table
 @pytest.mark.parametrize("num_blocks", range(6))
-def test_a_table_is_gone_on_with_where_it_was_left(
+def test_a_table_is_continued_from_a_position(
     tmp_path: Path,
     write: Callable[[Path, Any], None],
     monkeypatch: pytest.MonkeyPatch,
     num_blocks: int,
 ) -> None:
-    """Within a part of it, or at its end; the rows are counted on."""
-    monkeypatch.setattr(tables, "_PART_ROWS", 2)
+    """In the middle of a piece, or at the end of one. The count of rows continues."""
+    monkeypatch.setattr(tables, "_PIECE_ROWS", 2)
     write(tmp_path / "t", pa.table({"k": [str(i) for i in range(8)]}))
     first, second = (mmbloom.read_list(tmp_path / "t") for _ in range(2))
 
@@ -162,16 +162,16 @@ def test_a_table_is_gone_on_with_where_it_was_left(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "3 columns: choose one with column: k, m, x"),
+        ({}, "has 3 columns; give one as column: k, m, x"),
         ({"column": "v"}, "no column named 'v'; there are: k, m, x"),
-        ({"column": 4}, "no column 4, there are 3: k, m, x"),
-        ({"column": "x"}, "column 'x' holds double: keys are text, binary or integers"),
+        ({"column": 4}, "no column 4; there are 3: k, m, x"),
+        ({"column": "x"}, "column 'x' has type double; keys are text, binary or integers"),
     ],
 )
-def test_a_wrong_column_is_answered_with_those_that_are_there(
+def test_the_error_for_a_wrong_column_lists_the_columns(
     tmp_path: Path, write: Callable[[Path, Any], None], options: dict[str, Any], says: str
 ) -> None:
-    """What to type instead."""
+    """So it says what to type instead."""
     write(tmp_path / "t", pa.table({"k": ["a"], "m": ["b"], "x": [0.5]}))
 
     with (
@@ -183,14 +183,14 @@ def test_a_wrong_column_is_answered_with_those_that_are_there(
 
 @every_table
 def test_an_empty_table_has_no_keys(tmp_path: Path, write: Callable[[Path, Any], None]) -> None:
-    """A build says so, with its name."""
+    """The error of a build has its name."""
     write(tmp_path / "t", pa.table({"k": pa.array([], pa.string())}))
 
     with mmbloom.read_list(tmp_path / "t") as found:
         assert keys_of(found) == []
     with (
         mmbloom.read_lists([tmp_path / "t"]) as found,
-        pytest.raises(mmbloom.SourceError, match="t: no keys"),
+        pytest.raises(mmbloom.SourceError, match="t: no valid keys"),
     ):
         keys_of(found)
 
@@ -199,7 +199,7 @@ def test_an_empty_table_has_no_keys(tmp_path: Path, write: Callable[[Path, Any],
 def test_a_table_that_was_cut_short_is_refused(
     tmp_path: Path, write: Callable[[Path, Any], None]
 ) -> None:
-    """At any length: never a shorter list."""
+    """At any length: it is never taken as a shorter list."""
     write(tmp_path / "t", pa.table({"k": [str(i) for i in range(8)]}))
     whole = (tmp_path / "t").read_bytes()
 
@@ -215,10 +215,10 @@ def test_a_table_that_was_cut_short_is_refused(
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_what_needs_pyarrow_says_how_to_get_it(
+def test_an_error_says_how_to_get_pyarrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It is an extra: lists of text and JSON do without."""
+    """It is an extra: lists of text and JSON do not need it."""
     write_parquet(tmp_path / "t.parquet", pa.table({"k": ["a"]}))
     (tmp_path / "t.csv").write_text("k\na\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -230,8 +230,8 @@ def test_what_needs_pyarrow_says_how_to_get_it(
         keys_of(found)
 
 
-def test_a_table_of_another_format_than_asked_for_is_named(tmp_path: Path) -> None:
-    """The format that was asked for, and what was found."""
+def test_a_table_in_another_format_than_asked_for_is_refused(tmp_path: Path) -> None:
+    """The error has the format that was asked for, and the one found."""
     write_parquet(tmp_path / "t", pa.table({"k": ["a"]}))
 
     for form, says in {
@@ -245,8 +245,8 @@ def test_a_table_of_another_format_than_asked_for_is_named(tmp_path: Path) -> No
         mmbloom.read_list(tmp_path / "t", format="parquet")
 
 
-def test_a_name_that_two_columns_have_is_refused(tmp_path: Path) -> None:
-    """Parquet finds columns by name: the wrong one would be read."""
+def test_a_name_of_two_columns_is_refused(tmp_path: Path) -> None:
+    """Columns of Parquet are selected by name: the wrong one would be read."""
     table = pa.Table.from_arrays([pa.array(["a1"]), pa.array(["b1"])], names=["k", "k"])
     write_parquet(tmp_path / "t", table)
 

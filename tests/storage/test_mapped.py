@@ -41,9 +41,9 @@ def test_reading_asks_for_no_right_to_write(sealed: Path, monkeypatch: pytest.Mo
     flags = []
     real_open = os.open
 
-    def recording(path: str, how: int, mode: int = 0o777) -> int:
+    def recording(path: str, how: int, mode: int = 0o777, **where: int) -> int:
         flags.append(how)
-        return real_open(path, how, mode)
+        return real_open(path, how, mode, **where)
 
     monkeypatch.setattr(os, "open", recording)
     with MappedFile.open(sealed) as mapped:

@@ -241,7 +241,7 @@ def test_a_file_put_there_by_other_means_is_kept_whatever_its_number(
         store.publish("breach", new(number))
     store.roll_back("breach")
     if replace == "publish":
-        assert mmbloom.publish(new(4), folder / "breach.mmb") == 3
+        assert mmbloom.publish(folder / "breach.mmb", new(4)) == 3
     else:
         (folder / "breach.mmb").unlink()
         (folder / "breach.mmb").write_bytes(new(4).read_bytes())
@@ -266,6 +266,54 @@ def test_what_is_no_file_of_a_generation_is_left_alone(
     assert (store.roll_back("breach"), only_in(store)) == (1, [1])
     store.remove("breach")
     assert sorted(os.listdir(folder)) == sorted(foreign)
+
+
+def test_a_folder_under_the_next_number_does_not_stop_a_publication(
+    folder: Path, new: Callable[[int], Path]
+) -> None:
+    """The next free number is taken."""
+    store = Store(folder)
+    store.publish("breach", new(1))
+    (folder / ".breach.mmb.2").mkdir()
+
+    assert store.publish("breach", new(3)) == 3
+    assert only_in(store) == [3]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"), [({"kind": "fuse"}, "kind"), ({"key_form": "hex"}, "key_form")]
+)
+def test_a_file_that_followers_would_refuse_is_not_published(
+    folder: Path, new: Callable[[int], Path], tmp_path: Path, options: dict[str, str], field: str
+) -> None:
+    """Another kind or key form under the same name; after remove() the name is free."""
+    store = Store(folder)
+    store.publish("breach", new(1))
+    other = tmp_path / "other.mmb"
+    mmbloom.build(other, ["00ff"], fpr=0.01, **options).close()  # type: ignore[call-overload]
+
+    with pytest.raises(mmbloom.IncompatibleError) as caught:
+        store.publish("breach", other)
+
+    assert caught.value.field == field
+    assert only_in(store) == [1]
+    store.remove("breach")
+    assert store.publish("breach", other) == 1
+
+
+def test_a_name_can_be_opened_in_another_way(folder: Path, new: Callable[[int], Path]) -> None:
+    """The store has the way for all names, a call its own."""
+    store = Store(folder, mode="ram")
+    store.publish("breach", new(1))
+
+    with store["breach"] as found, store.open("breach", mode="pread", advice="normal") as other:
+        assert (found.mode, other.mode) == ("ram", "pread")
+    with store.open("breach", follow=0) as follower:
+        store.publish("breach", new(2))
+        assert follower.contains_many(["x"]).tolist() == [False]
+        assert follower.generation == 2
+    with pytest.raises(mmbloom.ParameterError):
+        store.open("breach", mode="mmap")  # type: ignore[arg-type]
 
 
 def test_a_copy_of_the_folder_has_the_same_generations(
@@ -381,13 +429,13 @@ def test_a_file_that_came_by_other_means_is_kept_like_any_other(
 ) -> None:
     """Built straight into the folder, or published over the current one by its path."""
     store = Store(folder)
-    mmbloom.publish(new(1), folder / "breach.mmb")
+    mmbloom.publish(folder / "breach.mmb", new(1))
     assert store.generations("breach") == [1]
     assert store.publish("breach", new(2)) == 2
     assert (store.roll_back("breach"), only_in(store)) == (1, [1])
 
     # Number 2 was withdrawn, so this one is kept as 3, whatever its header says.
-    assert mmbloom.publish(new(3), folder / "breach.mmb") == 2
+    assert mmbloom.publish(folder / "breach.mmb", new(3)) == 2
     assert store.publish("breach", new(4)) == 4
     assert only_in(store) == [4]
     assert (store.roll_back("breach"), only_in(store)) == (3, [3])

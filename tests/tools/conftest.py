@@ -1,4 +1,4 @@
-"""The tools, which are programs beside the package."""
+"""Fixtures that import the tools, which are programs beside the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Return a function that imports a tool by its name, as it finds itself when it is run."""
+    """Return a function that imports a tool by its name, with tools/ on the import path."""
     monkeypatch.syspath_prepend(TOOLS)
     return importlib.import_module
 
@@ -25,4 +25,4 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
 @pytest.fixture
 def make_list(tool: Callable[[str], ModuleType]) -> ModuleType:
     """Return the tool that makes lists."""
-    return tool("make_list")
+    return tool("make.make_list")

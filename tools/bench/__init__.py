@@ -1,6 +1,6 @@
-"""Benchmarks of mmbloom: claims with their evidence.
+"""Benchmarks of mmbloom: claims with their evidence. README.md describes each.
 
-Run one with `python tools/bench compare` (or `python -m tools.bench compare`); `--help` lists them.
-Each command prints Markdown tables and leaves its raw figures, with a card of the machine, in
-tools/bench/results/. Every table ends with the line "Where mmbloom loses", computed from its rows.
+Run one with `python tools/bench compare`; `--help` lists them. Each prints Markdown tables, and
+with --save replaces its record in tools/evidence/. Every table ends with the line "Where mmbloom
+loses", computed from its rows.
 """

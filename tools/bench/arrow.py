@@ -1,6 +1,6 @@
 """arrow: contains_many from Arrow on a filter far larger than the caches, against the floor.
 
-The filters are as dense as full ones (sized.py), and in the page cache. The floor is measured on
+The filters are as dense as full ones (sized.py) and in the page cache. The floor is measured with
 the file of the first layout, in the same rounds.
 """
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> list[Table]:
 
 
 def _lookup(opened: mmbloom.BloomFilter, keys: pa.Array) -> Callable[[], float]:
-    # The answers go where they went before: new pages from the kernel are no part of a look-up.
+    # One buffer for all answers: new pages from the kernel are not part of a look-up.
     out = np.empty(len(keys), dtype=bool)
     return lambda: once(lambda: opened.contains_many(keys, out=out), len(keys))
 
@@ -76,7 +76,7 @@ def _lookup(opened: mmbloom.BloomFilter, keys: pa.Array) -> Callable[[], float]:
 def _facts(
     opened: mmbloom.BloomFilter, path: Path, present: pa.Array, absent: pa.Array
 ) -> dict[str, Cell]:
-    """Look everything up once, which also maps the file, and tell what was found."""
+    """Look up all keys once, which also maps the file; return what was found."""
     if not np.all(opened.contains_many(present)):
         message = "a key that was added is answered 'definitely not'"
         raise AssertionError(message)

@@ -1,8 +1,8 @@
-"""build: a breach list becomes a filter, as whole processes from start to end.
+"""build: build a filter from a breach list, measured as whole processes.
 
-Three questions: how near is the build to merely counting the lines (`wc -l`), to merely unpacking a
-compressed list, and how does it compare with the shortest Python loop over the quickest peers. The
-lists are in the page cache: it is the work that is measured, not the disk below the list.
+Three questions: how many times as long does it take as counting the lines (`wc -l`), or as
+decompressing a compressed list, and how does it compare with the shortest Python loop over the
+quickest peers? The lists are in the page cache, so the disk is not measured.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from .report import Cell
 
 SUMMARY = "whole builds from a list of HASH:COUNT lines, against wc, unpacking and peers"
-MAKE_LIST = Path(__file__).resolve().parent.parent / "make_list.py"
+MAKE_LIST = Path(__file__).resolve().parents[1] / "make" / "make_list.py"
 MIB = 1 << 20
 NOTE = (
-    "Median of {repeats} rounds (quartiles), each job a fresh process, taking turns; lists in the"
-    " page cache, start of Python included. peak MiB: resident memory at its highest, pages of"
-    " mapped files included; what is below 10 cannot be told. "
+    "Median of {repeats} rounds (quartiles), each job in a new process, taking turns; lists in the"
+    " page cache, start of Python included. peak MiB: peak of resident memory, with pages of"
+    " mapped files; values below 10 cannot be measured. "
 )
 COLUMNS = ("seconds", "M lines/s", "x {rival}", "cpu seconds", "peak MiB")
-# What a small Python process with NumPy holds before it has read anything.
+# The memory of a small Python process with NumPy.
 PYTHON_MIB = 64
 
-# The shortest loops that do the job: the first 40 characters of a line are the key. They are told
-# how many keys there are, drop no duplicates, count none, and accept any line.
+# The shortest loops that do the job: the first 40 characters of a line are the key. They get the
+# number of keys, do not drop or count duplicates, and accept any line.
 PEERS = {
     "abloom": """
 import sys
@@ -60,14 +60,14 @@ with open(sys.argv[3], "rb") as lines:
 made.close()
 """,
 }
-# Suffix -> packer, rival.
+# Suffix -> compressor, rival.
 PACKED = {".gz": (["gzip", "-c"], ["igzip", "-dc"]), ".zst": (["zstd", "-qc"], ["zstd", "-qdc"])}
 
-Job = tuple[str, bool]  # label, whether it is ours
+Job = tuple[str, bool]  # label, whether it is mmbloom
 
 
 class Bench(NamedTuple):
-    """What every table is made with."""
+    """The parameters of all tables."""
 
     folder: Path
     repeats: int
@@ -80,11 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=float, help="default: 1e8, --quick 2e5")
     parser.add_argument("--list", type=Path, help="a list of HASH:COUNT lines instead of --lines")
     parser.add_argument(
-        "--part-lines", type=float, help="against peers, and packed; default: 1e7, --quick 5e4"
+        "--part-lines", type=float, help="for peers and compressed lists; default: 1e7, --quick 5e4"
     )
     parser.add_argument("--fpr", type=float, default=0.001, help="default: %(default)s")
     parser.add_argument(
-        "--memory", default="512M", help="where it is bounded; default: %(default)s"
+        "--memory", default="512M", help="of builds with bounded memory; default: %(default)s"
     )
     parser.add_argument(
         "--tables", default="wc,peers,packed", help="with commas; default: %(default)s"
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return a table against wc, one against the peers, one a form of compression."""
+    """Return a table against wc, one against the peers, and one for each compression."""
     bench = Bench(options.folder, options.repeats, options.fpr, options.memory)
     wanted = options.tables.split(",")
     tables = []
@@ -150,7 +150,7 @@ def _against_peers(bench: Bench, lines: Path) -> Table:
         jobs[f"{module}, Python loop", False] = partial(
             _peer, bench, [loop, str(num_lines), str(bench.fpr), str(lines)]
         )
-    note = "The peers are told the number of keys, drop no duplicates, count none, check no line. "
+    note = "The peers get the number of keys; they do not drop or count duplicates or check lines. "
     if missing:
         note += f"Not installed: {', '.join(missing)}. "
     rivals = [label for label, ours in jobs if not ours]
@@ -195,7 +195,7 @@ def _peer(bench: Bench, words: Sequence[str]) -> Cost:
 
 
 def _num_lines(lines: Path) -> int:
-    """Count the lines; afterwards the list is in the page cache, as far as it fits."""
+    """Count the lines, which also reads the list into the page cache."""
     wc = ["wc", "-l", str(lines)]
     done = subprocess.run(wc, capture_output=True, text=True, check=True)  # noqa: S603 -- our own command
     return int(done.stdout.split()[0])
@@ -209,7 +209,7 @@ def _table(  # noqa: PLR0913, PLR0917 -- what the rows are, and what is said abo
     rival: str,
     note: str = "",
 ) -> Table:
-    """Run the jobs in turns; "x *rival*" is the seconds of a row by those of that label."""
+    """Run the jobs in turns. "x *rival*" is the time of a row divided by that of the rival."""
     costs: dict[Job, list[Cost]] = {job: [] for job in jobs}
 
     def timed(job: Job) -> float:
@@ -232,7 +232,7 @@ def _table(  # noqa: PLR0913, PLR0917 -- what the rows are, and what is said abo
         if ours:
             cells["reports"] = json.dumps([json.loads(cost.out) for cost in costs[job]])
         rows.append(Row(f"mmbloom build, {label}" if ours else label, ours, cells))
-    # wc and unpacking are floors, not rivals: the ratio says how far above them a build is.
+    # wc and decompression are floors, not rivals: the ratio shows how far above them a build is.
     return Table(title, NOTE.format(repeats=bench.repeats) + note, columns, [], rows)
 
 

@@ -1,7 +1,7 @@
 """cold: look-ups in a file that is not in the page cache, one at a time and in a batch.
 
-Every figure comes from a fresh process, after the file was taken out of the cache and mincore said
-that nothing stayed.
+Every figure comes from a new process, after the file was removed from the cache. mincore confirms
+that no page was left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SINGLE_KEYS = 200
 NUM_DECOYS = 16
 BATCH_FACTOR = 5.0
 
-# The first look-up is not measured: it also faults in the code of the look-up itself.
+# The first look-up is not measured: it also loads the code of look-ups.
 SNIPPET = """
 import mmbloom
 path, advice, way, keys_path = sys.argv[1:]
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table, a row a layout and advice. One file at a time: each is 6 GB."""
+    """Return one table, with a row per layout and advice. One file at a time: each has 6 GB."""
     payload_bytes = 1_000_000 * (options.megabytes or (60 if options.quick else 6000))
-    # The first keys of a file are its canaries: opening looks them up, so they are cold no more.
+    # The first keys of a file are its canaries: opening looks them up, so they are not cold.
     decoys = sample_keys.urls(2_000_000, NUM_DECOYS)
     single_hits = sample_keys.urls(0, SINGLE_KEYS + 1)
     batch_hits = sample_keys.urls(1_000_000, options.batch + 1)
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> list[Table]:
                 targets += _targets(layout, single, batch)
         path.unlink()
     note = (
-        f"Single look-ups: median of {SINGLE_KEYS} keys (quartiles), major page faults a key."
+        f"Single look-ups: median of {SINGLE_KEYS} keys (quartiles), major page faults per key."
         f" Batch: one contains_many of a list of {options.batch:,} keys that were added. pages"
         " left: pages of the file in the page cache when the process started, by mincore."
     )
@@ -112,7 +112,7 @@ def _targets(layout: str, single: dict[str, Any], batch: dict[str, Any]) -> list
     factor = spread(single["us"]).median / batch["us"][0]
     return [
         Target(
-            f"{layout}, advice random: exactly one major fault a look-up",
+            f"{layout}, advice random: exactly one major fault per look-up",
             f"{exactly_one} of {len(single['faults'])} look-ups",
             exactly_one == len(single["faults"]),
         ),

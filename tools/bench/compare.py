@@ -1,7 +1,7 @@
-"""compare: mmbloom and its peers on the same keys at the same measured fpr, taking turns.
+"""compare: mmbloom and its peers with the same keys at the same measured fpr, in turns.
 
-Three sizes: a filter that fits the caches, one of 24 MB, and one of 600 MB whose payload is random
-bits (random_payload.py) because 500 million Python objects fit no machine of this kind.
+Three sizes: a filter that fits in the caches, one of 24 MB, and one of 600 MB with a payload of
+random bits (random_payload.py), as 500 million Python objects do not fit in memory.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ FPR = 0.01
 NOTE = (
     "ns per key, median of {repeats} rounds (quartiles), cost of the loop included. Keys: URLs of"
     " 50 characters, as {kind}, {order}. bulk hit and miss are a list of answers: the library's"
-    " batch call, or a list comprehension over `in` where it has none. The set gets new key objects"
+    " batch call, or a list comprehension over `in` if it has none. The set gets new key objects"
     " each round, since strings remember their hash; its bits/key are its table alone. open and"
-    " private memory: fresh processes."
+    " private memory: in new processes."
 )
 IN_ORDER = "looked up in the order in which they were allocated"
 SHUFFLED = "in a list shuffled against their addresses"
 
 
 class Case(NamedTuple):
-    """One table: how many keys, of which type, in which order."""
+    """One table: the number of keys, their type and their order."""
 
     name: str
     num_keys: int
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table a case."""
+    """Return one table for each case."""
     makers = [PEERS[name] for name in options.peers.split(",") if name]
     if options.layouts:
         ours = importlib.import_module(".ours", __package__).OURS
@@ -134,7 +134,7 @@ def _table(
     num_keys: int,
     repeats: int,
 ) -> Table:
-    """Return the rows under the title and the note in *about*."""
+    """Return a table of the rows, with the title and the note of *about*."""
     title, note = about
     rows = []
     for entrant in entrants:
@@ -177,7 +177,7 @@ def _large_table(libraries: Sequence[Library], options: argparse.Namespace) -> T
         if library.ours and library.reads and not library.writes:
             filled[library.label] = _saved_copy(library, filled, folder)
 
-    # The keys that were added first: the lines of the last ones may still be in the cache.
+    # The keys that were added first: the cache lines of the last ones may still be in the cache.
     present = keys[:batch]
     jobs = {
         (label, column): contest.lookup_job(
@@ -209,7 +209,7 @@ def _random_entrant(library: Library, capacity: int, folder: Path) -> Entrant:
     density = FPR ** (1 / empty.num_probes)
     payload_bytes = -(-empty.num_bits // 512) * 64
     empty.close()
-    # Every format here ends with the payload, mmbloom's with 8 bytes a MiB of checksums behind it.
+    # Every format here ends with the payload; mmbloom's has 8 bytes of checksum per MiB after it.
     behind = 8 * -(-payload_bytes >> 20) if library.ours else 0
     offset = max(0, saved.stat().st_size - behind - payload_bytes)
     random_payload.fill(saved, max(offset, 4096), payload_bytes - 4096, density)

@@ -1,6 +1,6 @@
-"""One contest: libraries that hold the same keys at the same measured fpr take turns.
+"""One contest: libraries with the same keys at the same measured fpr, measured in turns.
 
-Knows how to fill, fit and time; compare.py says with which keys, and judges.
+Fills, fits and times the filters; compare.py chooses the keys and judges the figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .peers import Handle, Library
     from .timing import Key
 
-# A peer whose measured fpr is further than this from the target gets another parameter.
+# A peer with a measured fpr further than this from the target gets another parameter.
 TOLERANCE = 0.10
 LOOKUPS = ("hit", "miss", "bulk hit", "bulk miss")
 _numbers = itertools.count()
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 class Entrant(NamedTuple):
     """A library with its filter filled, saved and opened again.
 
-    *asked* is the fpr that was asked of the library so that *measured_fpr* comes out on target.
+    *asked* is the fpr that the library was given so that *measured_fpr* is on target.
     """
 
     library: Library
@@ -47,7 +47,7 @@ def measured_fpr(handle: Handle, absent: Sequence[Key]) -> float:
 
 
 def new_path(folder: Path) -> Path:
-    """Return a path in the folder that nothing has used."""
+    """Return an unused path in the folder."""
     return folder / f"{next(_numbers)}.filter"
 
 
@@ -97,7 +97,7 @@ def add_job(
 def lookup_job(
     entrant: Entrant, keys: Sequence[Key], *, shuffled: bool, bulk: bool
 ) -> Callable[[], float]:
-    """Return the job that looks all keys up, by the library's quickest way to those answers."""
+    """Return the job that looks up all keys, with the library's quickest calls."""
     handle = entrant.handle
 
     def job() -> float:
@@ -113,7 +113,7 @@ def lookup_job(
 
 
 def _batch(library: Library, keys: Sequence[Key], *, shuffled: bool) -> Sequence[Key]:
-    # Strings remember their hash, so a set is only asked fairly with objects it has never seen.
+    # Strings remember their hash, so a set must be given new key objects to be fair.
     fresh_keys = sample_keys.copied(keys) if library.remembers_hashes else keys
     return sample_keys.rearranged(fresh_keys) if shuffled else fresh_keys
 
@@ -121,7 +121,7 @@ def _batch(library: Library, keys: Sequence[Key], *, shuffled: bool) -> Sequence
 def timed(
     jobs: dict[tuple[str, str], Callable[[], float]], repeats: int
 ) -> dict[str, dict[str, Spread]]:
-    """Run jobs keyed by (library, column), one column after another, libraries in turns."""
+    """Run jobs by (library, column), one column after another, libraries in turns."""
     cells: dict[str, dict[str, Spread]] = {}
     columns = dict.fromkeys(column for _, column in jobs)
     for column in columns:
@@ -132,7 +132,7 @@ def timed(
 
 
 def opening_cost(library: Library, path: Path, repeats: int) -> dict[str, Spread]:
-    """Open the saved file in fresh processes: time of the open, private memory that it leaves."""
+    """Open the saved file in new processes; return the time and the private memory."""
     if not library.opening:
         return {}
     snippet = library.opening + (

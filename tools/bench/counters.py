@@ -1,4 +1,4 @@
-"""Counting filters: adding, removing and looking up, beside a Bloom filter and beside peers."""
+"""counters: counting filters, beside a Bloom filter and beside peers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,32 @@ from .report import Row, Table, Target
 from .timing import Spread, interleaved, list_of_in, loop_call, once
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from .report import Cell
 
     Job = Callable[[Sequence[bytes]], float]
 
+SUMMARY = "counting filters: add, remove and look up, beside line and peers"
+NUM_KEYS, QUICK_KEYS = 1_000_000, 50_000
 FPR = 0.01
 LINE_BOUND, PEER_BOUND = 1.6, 3.0
 COLUMNS = ["add", "remove", "hit", "miss"]
 LINE, COUNTERS = "line", "counters"
-# pyprobables is written in Python, some 10 us a key: it gets fewer keys and a filter for those.
+# pyprobables is written in Python, about 10 us per key: it gets fewer keys and a smaller filter.
 FEWER_KEYS = 20_000
 
 
-def tables(num_keys: int, repeats: int) -> list[Table]:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only this command has."""
+    parser.add_argument("--keys", type=int, help=f"default: {NUM_KEYS:,}")
+
+
+def run(options: argparse.Namespace) -> list[Table]:
     """Return a table beside bits, from Arrow, and one beside peers, from lists of bytes."""
-    return [_beside_bits(num_keys, repeats), _beside_peers(num_keys, repeats)]
+    num_keys = options.keys or (QUICK_KEYS if options.quick else NUM_KEYS)
+    return [_beside_bits(num_keys, options.repeats), _beside_peers(num_keys, options.repeats)]
 
 
 # ---- beside bits ---------------------------------------------------------------------------------
@@ -81,7 +90,7 @@ def _beside_bits(num_keys: int, repeats: int) -> Table:
 
 
 def _lookup(opened: Any, keys: object) -> Callable[[], float]:  # noqa: ANN401 -- of either kind
-    # The answers go where they went before: new pages from the kernel are no part of a look-up.
+    # One buffer for all answers: new pages from the kernel are not part of a look-up.
     out = np.empty(len(keys), dtype=bool)  # type: ignore[arg-type]
     return lambda: once(lambda: opened.contains_many(keys, out=out), len(out))
 
@@ -98,7 +107,7 @@ def _change(
     keys: Any,  # noqa: ANN401 -- an Arrow array
     before: object = None,
 ) -> float:
-    """Time a change to a filter that is emptied first, or filled with *before*."""
+    """Time a change to a filter that is cleared first, or contains *before*."""
     found.clear()
     if before is not None:
         found.update(before)
@@ -118,7 +127,7 @@ def _line_targets(took: dict[tuple[str, str], Spread]) -> list[Target]:
 
 
 class Counting(NamedTuple):
-    """A counting filter for timing, by its quickest call for a list of bytes."""
+    """A counting filter, timed by its quickest calls for a list of bytes."""
 
     add: Job
     remove: Job
@@ -165,7 +174,7 @@ def _probables(num_keys: int) -> Counting:
 
 
 OURS, FASTBLOOM, PROBABLES = "mmbloom counters", "fastbloom-rs", "pyprobables, XXH3 hash_function"
-# Row -> the module that it needs, and what makes an empty filter for so many keys.
+# Row -> the module that it needs, and a function from capacity to an empty filter.
 MAKERS: dict[str, tuple[str, Callable[[int], Counting]]] = {
     OURS: ("mmbloom", _ours),
     FASTBLOOM: ("fastbloom_rs", _fastbloom),
@@ -199,9 +208,9 @@ def _beside_peers(num_keys: int, repeats: int) -> Table:
     note = (
         f"{num_keys:,} keys of 16 random bytes as a list of `bytes`, {100 * FPR:g} %, in memory;"
         f" ns per key, median of {repeats} rounds (quartiles), one thread. fastbloom-rs has no"
-        " batch that removes, pyprobables none at all: loops. pyprobables, which is written in"
-        f" Python, gets {fewer:,} keys and a filter for so many, which fits in a cache: its cost a"
-        " key at more keys is this or more."
+        " batch call to remove, pyprobables no batch calls: these are loops. pyprobables, which is"
+        f" written in Python, gets {fewer:,} keys and a filter of that size, which fits in a cache;"
+        " more keys would not be cheaper."
     )
     return Table("Counting filters", note, COLUMNS, COLUMNS, rows, _peer_targets(took))
 
@@ -212,7 +221,7 @@ def _once(
     present: Sequence[bytes],
     absent: Sequence[bytes],
 ) -> float:
-    """Time one thing on a filter of its own."""
+    """Time one operation on a new filter."""
     made = make(len(present))
     added = made.add(present)
     if which == "add":

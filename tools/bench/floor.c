@@ -1,7 +1,7 @@
-/* The machine's floor under contains_many: what no Bloom filter in a file can beat here.
+/* The floor of this machine for contains_many, which no Bloom filter in a file can beat.
 
-   Three loops, and nothing else: hash the keys; touch one random cache line of a map a key; both, in
-   chunks, as a batch look-up must. No probes are computed and no answer is written, so a real look-up
+   Three loops: hash the keys; touch one random cache line of a map per key; both, in chunks, as a
+   batch look-up must. No probes are computed and no answer is written, so a real look-up
    costs more. tools/bench/floor.py compiles this file at run time (cc -O3, no -march) and calls it
    through ctypes; it is not part of the package.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LINE_BYTES = 64
-# How far ahead lines are asked for: machines differ, so the floor is the best of these.
+# Prefetch distances: machines differ, so the floor is the best of these.
 LINES_AHEAD = (16, 32, 64)
 SOURCE = Path(__file__).with_name("floor.c")
 HEADER_FOLDERS = (
@@ -35,7 +35,7 @@ _SIGNATURES = {
 
 
 def compiled() -> ctypes.CDLL:
-    """Compile floor.c with the system's compiler and load it; the files go with the call."""
+    """Compile floor.c with the system's compiler and load it; remove the files afterwards."""
     include = next(folder for folder in HEADER_FOLDERS if (folder / "xxhash.h").exists())
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "floor.so"
@@ -53,7 +53,7 @@ class Floor:
     """The three loops over one mapped file and an Arrow array of keys (int32 offsets, no nulls)."""
 
     def __init__(self, path: Path, payload_offset: int, payload_bytes: int) -> None:
-        """Map the file, and touch every page once, as the filter's own map has been touched."""
+        """Map the file and touch every page once, as the map of the filter has been touched."""
         self._loops = compiled()
         with path.open("rb") as file:
             self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -80,7 +80,7 @@ class Floor:
             )
 
         def lines(ahead: int) -> float:
-            self._seed += num_keys  # other lines each time, as other keys would name
+            self._seed += num_keys  # other cache lines each time, as for other keys
             return once(
                 lambda: loops.floor_lines(payload, num_lines, num_keys, ahead, self._seed),
                 num_keys,
@@ -104,7 +104,7 @@ class Floor:
 
 
 def _best(job: Callable[[int], float]) -> int:
-    """Return the distance whose best of three runs is least, the distances taking turns."""
+    """Return the distance with the least best of three runs, measured in turns."""
     best: dict[int, float] = {}
     for _ in range(3):
         for ahead in LINES_AHEAD:

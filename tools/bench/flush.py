@@ -1,7 +1,7 @@
 """flush: what 1000 scattered adds to a large writable file write to disk.
 
-The rival is what everybody does: a shared map of the same file, one bit set in each of 1000 places,
-and msync. Both start from the file in the page cache.
+The rival is the usual way: a shared map of the same file, one bit set in each of 1000 places, and
+msync. Both start with the file in the page cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table: a row a layout, and the plain map."""
+    """Return one table: a row per layout, and the plain map."""
     payload_bytes = 1_000_000 * (options.megabytes or (60 if options.quick else 1200))
     keys = sample_keys.urls(0, NUM_ADDS)
     rows, targets = [], []
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> list[Table]:
         path.unlink()
     note = (
         f"{NUM_ADDS} adds, one call each, then flush. by disk: what the block device wrote"
-        " meanwhile, for anybody, with a sync at either end. charged: write_bytes of /proc/self/io,"
-        " which counts the whole folio of the page cache for each byte that changes in it."
+        " meanwhile, for all processes, with a sync before and after. charged: write_bytes of"
+        " /proc/self/io, which counts a whole folio of the page cache for each changed byte in it."
     )
     columns = ["MB written by disk", "MB charged to process", "us per add", "flush ms"]
     title = f"{NUM_ADDS} scattered adds to a file of {payload_bytes / 1e6:.0f} MB"
@@ -106,7 +106,7 @@ def _measured(label: str, path: Path, adds: Callable[[], None], flush: Callable[
 
 
 def _target(layout: str, row: Row) -> Target:
-    # A file system without a disk of its own (an overlay) leaves only the charge to judge.
+    # A file system without its own disk (an overlay) only has the charge.
     by_disk, charged = row.cells["MB written by disk"], row.cells["MB charged to process"]
     megabytes = by_disk if isinstance(by_disk, float) else charged
     assert isinstance(megabytes, float)  # noqa: S101 -- for the type checker: it holds by construction

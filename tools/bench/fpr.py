@@ -1,6 +1,6 @@
 """fpr: the measured false-positive rate against the target, over sizes, rates, keys and layouts.
 
-Few keys say little, so small filters are made many times under different seeds, and the spread
+A few keys show little, so small filters are made many times with different seeds, and the spread
 between them is part of sigma. A rate passes when measured / target <= 1.05 + 4 sigma / target.
 """
 
@@ -37,7 +37,7 @@ MODEL_BITS = {
     "page": {1e-2: 9.67, 1e-3: 14.63, 1e-4: 19.84},
 }
 MODEL_FROM_KEYS = 100_000
-# Half a unit of the last digit that the figures above have.
+# Half a unit of the last digit of the figures above.
 MODEL_ROUNDING = 0.005
 
 
@@ -58,13 +58,13 @@ class Measured(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that only this command has."""
-    parser.add_argument("--lookups", type=int, help="most a case; default: 10 million")
+    parser.add_argument("--lookups", type=int, help="most per case; default: 10 million")
     parser.add_argument("--sizes", default="", help="n with commas; default: 1 to 10 million")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="default: %(default)s")
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table a layout: a row a family and size, a column a rate."""
+    """Return one table per layout, with a row per family and size, and a column per rate."""
     most = options.lookups or (300_000 if options.quick else 10_000_000)
     sizes = [int(size) for size in options.sizes.split(",") if size]
     sizes = sizes or list(SIZES[:3] if options.quick else SIZES)
@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> list[Table]:
 def measure(layout: str, rate: float, keys: pa.Array, absent: pa.Array) -> Measured:
     """Fill as many filters as the look-ups allow, and count false positives.
 
-    10 000 expected false positives are enough (sigma 1 %), a hundredth of the look-ups the least
-    for one filter, and 1000 filters the most.
+    10 000 expected false positives are enough (sigma 1 %). Each filter gets at least a hundredth of
+    the look-ups, and there are at most 1000 filters.
     """
     lookups = min(len(absent), max(10_000, math.ceil(10_000 / rate)))
     filters = min(1000, max(1, 1_000_000 // len(keys)), lookups // 100)

@@ -1,4 +1,4 @@
-"""Runs a few lines in a fresh Python: a process that has measured before is not a clean one."""
+"""Runs a few lines in a new Python process, as a process that has measured before is not clean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Available to every snippet. Private memory: pages that only this process has, from smaps_rollup.
+# Available to every snippet. Private memory: pages of this process only, from smaps_rollup.
 PRELUDE = """
 import json, resource, sys
 from time import perf_counter_ns
@@ -24,14 +24,15 @@ def private_bytes():
 def major_faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
-private_bytes(), major_faults()  # their own memory and imports come before what is measured
+private_bytes(), major_faults()  # called once, so that their own memory is not measured
 """
 
 
 def ask(snippet: str, *arguments: str) -> dict[str, Any]:
     """Run the snippet and return the JSON object that it prints; sys.argv[1:] is *arguments*.
 
-    -P and another working folder keep the repository, whose mmbloom is not compiled, unimportable.
+    -P and another working folder prevent the import of mmbloom from the repository, which is not
+    compiled.
     """
     done = run([sys.executable, "-P", "-c", PRELUDE + snippet, *arguments])
     answer: dict[str, Any] = json.loads(done)
@@ -39,7 +40,7 @@ def ask(snippet: str, *arguments: str) -> dict[str, Any]:
 
 
 def run(command: Sequence[str], stdin: str = "") -> str:
-    """Run the command and return what it prints; its own errors pass through."""
+    """Run the command and return its output; its errors are passed through."""
     done = subprocess.run(  # noqa: S603 -- our own command
         command,
         input=stdin,
@@ -52,7 +53,7 @@ def run(command: Sequence[str], stdin: str = "") -> str:
 
 
 def wall_ms(command: Sequence[str], stdin: str = "") -> float:
-    """Return the ms from starting the command to its end."""
+    """Return the time of a command in ms, from start to end."""
     start = perf_counter_ns()
     run(command, stdin)
     return (perf_counter_ns() - start) / 1e6

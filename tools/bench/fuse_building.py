@@ -1,8 +1,8 @@
-"""How fast fuse filters are constructed, from hashes that are in memory in partitions.
+"""fuse-build: how fast fuse filters are constructed from hashes in memory, in partitions.
 
-That is the last phase of a build: reading, hashing and counting have been done, writing comes
-after. Each partition is copied, sorted, and constructed with its neighbours as a shard. Beside it
-stand the floor of the machine and pyfusefilter's C function, in turns with it.
+This is one phase of a build, after reading, hashing and counting, before writing. Each partition is
+copied, sorted, and constructed with its neighbours as a shard. The floor of the machine and
+pyfusefilter's C function are measured in the same rounds.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from mmbloom.building.fuse import FuseShards
-from mmbloom.building.hashes import NUM_PARTITIONS, HashStore
+from mmbloom.building.hashes import KeyHashes
 from mmbloom.building.loading import Loader
-from mmbloom.building.thread_pool import Crew
-from mmbloom.filters.fuse_payload import with_more_segments
+from mmbloom.building.thread_pool import ThreadPool
 from mmbloom.format.fields import HASH
+from mmbloom.kinds import FUSE
+from mmbloom.kinds.partitions import NUM_PARTITIONS
+from mmbloom.kinds.spec import FilterSpec
 
 from . import fuse_peers, sample_keys
 from .report import Row, Table, Target
 from .timing import interleaved, once, spread
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
-
-    from mmbloom.format.fuse import FuseShape
 
     from .report import Cell
     from .timing import Spread
@@ -39,42 +39,60 @@ KEY_NS_BOUND, SPEED_UP_BOUND, EXTRA_GIB_BOUND = 65.0, 1.7, 1.0
 GIB = 1 << 30
 ADDED_AT_ONCE = 1 << 18
 CHANGES = 20_000_000
+SUMMARY = "construction of fuse filters from hashes in memory"
+LAYOUTS = "fuse3,fuse4"
+NUM_HASHES, PEER_HASHES = 100_000_000, 20_000_000
+QUICK_HASHES, QUICK_PEER_HASHES = 2_000_000, 500_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only this command has."""
+    parser.add_argument("--hashes", type=int, help=f"default: {NUM_HASHES:,}")
+    parser.add_argument("--peer-hashes", type=int, help=f"of the peer; default: {PEER_HASHES:,}")
+    parser.add_argument("--layouts", default=LAYOUTS, help="with commas; default: %(default)s")
+
+
+def run(options: argparse.Namespace) -> list[Table]:
+    """Construct filters of every layout with one and two threads."""
+    num_keys = options.hashes or (QUICK_HASHES if options.quick else NUM_HASHES)
+    peer_keys = options.peer_hashes or (QUICK_PEER_HASHES if options.quick else PEER_HASHES)
+    return [_table(num_keys, peer_keys, options.repeats, options.layouts.split(","))]
 
 
 class Case(NamedTuple):
-    """One way to construct."""
+    """A layout, and the number of threads."""
 
     layout: str
     jobs: int
 
     @property
     def name(self) -> str:
-        """How its row is called."""
+        """The label of its row."""
         return f"mmbloom {self.layout}, {self.jobs} thread{'s' if self.jobs > 1 else ''}"
 
 
 class Hashes:
-    """Random hashes in partitions, and how many distinct ones each has."""
+    """Random hashes in partitions, and the number of distinct hashes of each."""
 
     def __init__(self, num_keys: int) -> None:
         self.num_keys = num_keys
-        # Hashes, what chunks of them leave free, and room for more than the extra that is bounded.
+        # The hashes, the free part of their chunks, and more than the bound on extra memory.
         self.memory_bytes = HASH.size * num_keys * 5 // 4 + 2 * GIB
-        with Crew(max(THREADS)) as crew:  # its buffers are for so many
-            self.store = HashStore(self.memory_bytes, crew, _no_spilling)
+        with ThreadPool(max(THREADS)) as pool:  # its buffers are for so many
+            self.hashes = KeyHashes(self.memory_bytes, pool, _no_spilling)
             random = np.random.default_rng(13)
             for first in range(0, num_keys, ADDED_AT_ONCE):
                 count = min(ADDED_AT_ONCE, num_keys - first)
-                self.store.partitions.add_hashes(0, random.bytes(HASH.size * count))
-            self.counts = self.loader(crew).count(lambda _done, _total: None).counts
+                self.hashes.partitions.add_hashes(0, random.bytes(HASH.size * count))
+            self.counted = self.loader(pool).count(lambda _done, _total: None)
 
-    def loader(self, crew: Crew) -> Loader:
-        """Return what loads the partitions, in the threads of *crew*."""
-        return Loader.of_store(self.store, crew)
+    def loader(self, pool: ThreadPool) -> Loader:
+        """Return a loader of the partitions, for the threads of *pool*."""
+        return Loader.of_hashes(self.hashes, pool)
 
 
 class Samples:
-    """What the runs of one case cost beside time."""
+    """What the runs of one case cost besides time."""
 
     def __init__(self) -> None:
         self.cpu_ns: list[float] = []
@@ -82,8 +100,8 @@ class Samples:
         self.payload_bytes = 0
 
 
-def table(num_keys: int, peer_keys: int, repeats: int, layouts: Sequence[str]) -> Table:
-    """Construct all cases in turns with what they are held against."""
+def _table(num_keys: int, peer_keys: int, repeats: int, layouts: Sequence[str]) -> Table:
+    """Construct all cases, in the same rounds as floor and peer."""
     hashes = Hashes(num_keys)
     cases = [Case(layout, jobs) for jobs in THREADS for layout in layouts]
     samples = {case: Samples() for case in cases}
@@ -104,14 +122,14 @@ def table(num_keys: int, peer_keys: int, repeats: int, layouts: Sequence[str]) -
     took = interleaved(ours | floors | peers, repeats)
     rows = [_row(case, took[case], samples[case], num_keys) for case in cases]
     rows += [Row(str(name), ours=False, cells={"ns/key": took[name]}) for name in peers]
-    # In a column of their own: nothing can beat them, so they are no rivals.
+    # In a column of their own: nothing can beat a floor, so floors are not rivals.
     rows += [Row(str(name), ours=False, cells={"floor ns": took[name]}) for name in floors]
     note = (
         f"{num_keys:,} distinct hashes of 16 bytes in memory, in {NUM_PARTITIONS} partitions, to"
-        f" the payload, at 8 bits: the builder's own steps, without writing. Median of {repeats}"
-        " rounds (quartiles). extra GiB: resident memory at its highest, above that of the hashes."
-        " Every key changes 3 or 4 slots twice, and reads as many once; the floor's first row is"
-        " ns a change. pyfusefilter: its C function populate from an array, no Python in it."
+        f" the payload, at 8 bits: the steps of the builder, without writing. Median of {repeats}"
+        " rounds (quartiles). extra GiB: peak of resident memory above that of the hashes."
+        " Every key changes 3 or 4 slots twice and reads them once; the first floor is"
+        " ns per change. pyfusefilter: its C function populate with an array, without Python."
     )
     columns = ["ns/key", "CPU ns/key", "extra GiB", "bits/key", "floor ns"]
     targets = _targets(took, samples)
@@ -120,17 +138,14 @@ def table(num_keys: int, peer_keys: int, repeats: int, layouts: Sequence[str]) -
 
 def _construct(hashes: Hashes, case: Case, samples: Samples) -> float:
     """Make a payload, piece by piece; return ns a key, and add to *samples*."""
-    with Crew(case.jobs) as crew:
+    with ThreadPool(case.jobs) as pool:
         before = _reset_peak()
         start, cpu_start = time.perf_counter_ns(), time.process_time_ns()
-        loader = hashes.loader(crew)
-        shards = FuseShards(hashes.counts, FPR, case.layout)
-
-        def pieces(shape: FuseShape) -> int:
-            made = shards.pieces(shape, loader, case.jobs, hashes.memory_bytes)
-            return sum(memoryview(piece).nbytes for piece in made)
-
-        samples.payload_bytes = with_more_segments(shards.shape, pieces)
+        loader = hashes.loader(pool)
+        spec = FilterSpec(kind="fuse", fpr=FPR, layout=case.layout)
+        attempts = FUSE.attempts(spec, hashes.counted, loader, pool, hashes.memory_bytes)
+        _, pieces = next(attempts)
+        samples.payload_bytes = sum(memoryview(piece).nbytes for piece in pieces)
         took, cpu = time.perf_counter_ns() - start, time.process_time_ns() - cpu_start
     samples.cpu_ns.append(cpu / hashes.num_keys)
     samples.extra_gib.append((_resident("VmHWM") - before) / GIB)
@@ -138,8 +153,8 @@ def _construct(hashes: Hashes, case: Case, samples: Samples) -> float:
 
 
 def _sort(hashes: Hashes) -> float:
-    with Crew(1) as crew:
-        loader = hashes.loader(crew)
+    with ThreadPool(1) as pool:
+        loader = hashes.loader(pool)
 
         def sort_all() -> None:
             for partition in range(NUM_PARTITIONS):
@@ -165,7 +180,7 @@ def _resident(field: str) -> int:
 
 
 def _reset_peak() -> int:
-    """Begin to measure the peak anew; return what is resident now."""
+    """Reset the measured peak; return the resident memory now."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
     return _resident("VmRSS")
 
@@ -188,7 +203,7 @@ def _targets(took: dict[object, Spread], samples: dict[Case, Samples]) -> list[T
     found = []
     for layout in dict.fromkeys(case.layout for case in samples):
         alone, both = took[Case(layout, 1)].median, took[Case(layout, 2)].median
-        promise = f"{layout}, one thread: at most {KEY_NS_BOUND:g} ns a key"
+        promise = f"{layout}, one thread: at most {KEY_NS_BOUND:g} ns per key"
         found.append(Target(promise, f"{alone:.1f} ns", alone <= KEY_NS_BOUND))
         promise = f"{layout}, two threads: at least {SPEED_UP_BOUND}x as fast as one"
         found.append(Target(promise, f"{alone / both:.2f}x", alone / both >= SPEED_UP_BOUND))

@@ -1,8 +1,8 @@
-"""A fuse file of a gigabyte in the page cache: opening it, and asking it in batches.
+"""fuse-large: a fuse file of a gigabyte in the page cache, opened, and looked up in batches.
 
-Its fingerprints are random bytes, as are those of the peer: no list is read for minutes, and a
-look-up reads the same slots whatever the answer is. The Bloom filter beside it holds as many keys
-at the same rate; it is as dense as a full one, and the keys of the hits are in it.
+Its fingerprints are random bytes, and so are those of the peer. This saves minutes of building; a
+look-up reads the same slots for any answer. The Bloom filter beside it has the size for the same
+keys and rate and the density of a full one, and contains the keys of the hits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import mmbloom
-from mmbloom.filters.fuse_payload import fuse_header, fuse_pieces
 from mmbloom.filters.sealing import write_sealed
 from mmbloom.format.fields import HASH, MAX_CANARIES
 from mmbloom.format.status import Status
+from mmbloom.kinds import FUSE
+from mmbloom.kinds.fuse_shards import fuse_pieces
+from mmbloom.kinds.spec import FilterSpec
 from mmbloom.sizing.fuse import plan_fuse
 
 from . import fresh, fuse_peers, random_payload, sample_keys, sized
@@ -27,6 +29,7 @@ from .report import Row, Table, Target
 from .timing import Spread, interleaved, loop_in, once, spread
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -36,11 +39,14 @@ if TYPE_CHECKING:
 
     from .report import Cell
 
+SUMMARY = "a fuse file of 1 GB: opening and batches, beside line and peers"
+PAYLOAD_BYTES, BATCH_KEYS = 1_000_000_000, 4_000_000
+QUICK_BYTES, QUICK_KEYS = 60_000_000, 400_000
 FPR = 2.0**-8
 LAYOUTS = ("fuse3", "fuse4")
 LINE_BOUND, PEER_BOUND = 3.0, 0.7
-CHANCE = 0.5  # 5 sigma and more of a rate, times the root of the number of keys
-CACHED_KEYS = 1_000_000  # of the peer that takes a list of Python numbers only
+CHANCE = 0.5  # more than 5 sigma of a rate, times the root of the number of keys
+CACHED_KEYS = 1_000_000  # for peers that accept a list of Python objects only
 LOOP_KEYS = 200_000  # of the loops in Python
 HIT, MISS, HASHED = "keys, hit", "keys, miss", "hashes"
 LINE, PY_FUSE, BINARY_FUSE = (
@@ -50,8 +56,8 @@ LINE, PY_FUSE, BINARY_FUSE = (
 )
 C_LOOP = "pyfusefilter's function in a loop in C"
 
-# Own memory: pages that belong to no file. What the kernel calls private counts pages of the file,
-# too, while no other process has mapped them.
+# Own memory: pages that belong to no file. The kernel's private memory includes pages of a file
+# that no other process has mapped.
 SNIPPET = """
 import mmbloom
 def own_bytes():
@@ -76,28 +82,30 @@ Jobs = dict[tuple[str, str], "Callable[[], float]"]
 
 
 def capacity_for(payload_bytes: int) -> int:
-    """Return how many keys a fuse3 payload of about that size holds."""
+    """Return how many keys a fuse3 payload of about this size holds."""
     sample = 100_000_000
     return int(payload_bytes * 8 * sample / plan_fuse(sample, FPR).num_bits)
 
 
 def write_fuse(path: Path, num_keys: int, layout: str) -> None:
-    """Leave a valid fuse file for so many keys, whose fingerprints are random.
+    """Write a valid fuse file for *num_keys* keys, with random fingerprints.
 
-    Twice: the hashes that opening looks up, as keys that are in, are some that it has by chance.
+    It is written twice. The canaries, which open() looks up, must be in the filter: the second time
+    they are hashes that the first file contains by chance.
     """
     _write(path, num_keys, layout, ())
     with mmbloom.open(path) as found:
         hashes = np.random.default_rng(16).integers(1 << 63, size=(20_000, 2), dtype=np.uint64)
         maybe = np.empty(len(hashes), dtype=bool)
-        found._contains_hashes(hashes.tobytes(), maybe.view(np.uint8))
+        found._opened.view.contains_hashes(hashes.tobytes(), maybe.view(np.uint8))
     some = hashes[maybe][:MAX_CANARIES].tolist()
     _write(path, num_keys, layout, tuple((hi, lo) for hi, lo in some))
 
 
 def _write(path: Path, num_keys: int, layout: str, canaries: tuple[tuple[int, int], ...]) -> None:
     shape = plan_fuse(num_keys, FPR, layout)
-    header = fuse_header(shape, num_keys=num_keys, fpr=FPR, layout=layout)
+    spec = FilterSpec(kind="fuse", fpr=FPR, layout=layout)
+    header = FUSE.header_of_shape(spec, num_keys, shape)
 
     def finish(_: Measured) -> tuple[Header, Status]:
         return header, Status(keys_added=num_keys, canaries=canaries)
@@ -112,7 +120,7 @@ def _shards(shape: FuseShape) -> Iterator[tuple[int, bytearray]]:
 
 
 def write_line(path: Path, num_keys: int, keys: object) -> None:
-    """Leave a filter of layout line, as dense as with so many keys, with *keys* in it."""
+    """Write a filter of layout line as dense as with *num_keys* keys, and add *keys* to it."""
     with mmbloom.BloomFilter.create(path, capacity=num_keys, fpr=FPR, layout="line") as made:
         num_bits, num_probes = made.num_bits, made.num_probes
     density = FPR ** (1 / num_probes)
@@ -121,10 +129,18 @@ def write_line(path: Path, num_keys: int, keys: object) -> None:
         writable.update(keys)
 
 
-def tables(
-    folder: Path, payload_bytes: int, batch_keys: int, repeats: int, processes: int
-) -> list[Table]:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only this command has."""
+    parser.add_argument("--payload", type=int, help=f"bytes; default: {PAYLOAD_BYTES:,}")
+    parser.add_argument("--keys", type=int, help=f"of a batch; default: {BATCH_KEYS:,}")
+    parser.add_argument("--processes", type=int, default=21, help="that open; %(default)s")
+
+
+def run(options: argparse.Namespace) -> list[Table]:
     """Make the files; return a table of opening and one of look-ups."""
+    payload_bytes = options.payload or (QUICK_BYTES if options.quick else PAYLOAD_BYTES)
+    batch_keys = options.keys or (QUICK_KEYS if options.quick else BATCH_KEYS)
+    folder, repeats, processes = options.folder, options.repeats, options.processes
     num_keys = capacity_for(payload_bytes)
     present = sample_keys.random_16_bytes(0, batch_keys)
     paths = {layout: folder / f"large-{layout}.mmb" for layout in LAYOUTS}
@@ -154,7 +170,7 @@ def tables(
 
 
 def _opening(paths: dict[str, Path], processes: int) -> Table:
-    """Open each file in processes of its own, the files taking turns."""
+    """Open each file in new processes, one file after the other in each round."""
     answers: dict[str, list[dict[str, float]]] = {name: [] for name in paths}
     for _ in range(processes):
         for name, path in paths.items():
@@ -177,10 +193,10 @@ def _opening(paths: dict[str, Path], processes: int) -> Table:
             promise = f"{name}: < {BOUND_MIB:g} MiB of memory of its own"
             targets.append(Target(promise, f"{grown.median:.3f} MiB", grown.median < BOUND_MIB))
     note = (
-        f"Median of {processes} fresh processes (quartiles); time of mmbloom.open alone; it looks"
-        f" up {MAX_CANARIES} keys that must be in. own: memory that is no page of a file. private:"
-        " as the kernel counts, with pages of the file that no other process has mapped, here in"
-        " huge pages: they are the page cache's."
+        f"Median of {processes} new processes (quartiles); time of mmbloom.open alone, which looks"
+        f" up {MAX_CANARIES} keys that must be in. own: memory that belongs to no file. private:"
+        " as the kernel counts it, which includes pages of the file in the page cache that no other"
+        " process has mapped, here huge pages."
     )
     return Table("Opening a large fuse file", note, list(cells), [], rows, targets)
 
@@ -196,13 +212,13 @@ def _our_jobs(opened: dict[str, Any], present: Any) -> Jobs:  # noqa: ANN401 -- 
         raise AssertionError("a key that was added is answered 'definitely not'")
     jobs: Jobs = {}
     for name, each in opened.items():
-        rate = np.mean(each.contains_many(absent))  # maps the file, too
+        rate = np.mean(each.contains_many(absent))  # also maps the file
         if rate > 2 * FPR + CHANCE / math.sqrt(len(absent)):
-            raise AssertionError(f"{name}: its rate is {rate}")
+            raise AssertionError(f"{name}: the measured rate is {rate}")
         jobs[name, HIT] = _timed(partial(each.contains_many, present, out=out), len(out))
         jobs[name, MISS] = _timed(partial(each.contains_many, absent, out=out), len(out))
-        # Private: users have keys, not hashes. But peers are asked by hashes only.
-        ask = partial(each._contains_hashes, hashes, out.view(np.uint8))
+        # Private, as users have keys, not hashes. But peers can only be asked with hashes.
+        ask = partial(each._opened.view.contains_hashes, hashes, out.view(np.uint8))
         jobs[name, HASHED] = _timed(ask, len(out))
     return jobs
 
@@ -244,13 +260,13 @@ def _table(
         rows.append(Row(name, ours=name.startswith("mmbloom"), cells=cells))
     few = min(CACHED_KEYS, batch_keys)
     note = (
-        f"ns a key, median of {repeats} rounds (quartiles), one thread. {num_keys:,} keys at 8"
+        f"ns per key, median of {repeats} rounds (quartiles), one thread. {num_keys:,} keys at 8"
         f" bits, files in the page cache. keys: {batch_keys:,} of 16 random bytes in Arrow, hashed"
-        " by the filter. hashes: as many, ready: 16 bytes each for mmbloom, 8 for peers. The loop"
-        " in C asks a filter of the same number of keys, in huge pages, and is nothing that the"
-        f" library offers; `key in filter` is, for which {few:,} keys (URLs of 50 characters, or"
-        " numbers) in a filter of just those are asked: it fits in a cache, which is to their"
-        " advantage."
+        " by the filter. hashes: the same number of ready hashes, of 16 bytes for mmbloom and 8 for"
+        " peers. The loop in C looks them up in a filter of the same size, in huge pages; the"
+        " library does not offer it. It offers `key in filter`, which is measured with a filter of"
+        f" only {few:,} keys (URLs of 50 characters, or numbers): that fits in a cache, in"
+        " their favour."
     )
     title = f"Batches on a fuse filter of {payload_bytes / 1e9:g} GB"
     return Table(title, note, [HIT, MISS, HASHED], [HIT, MISS, HASHED], rows, _targets(took))

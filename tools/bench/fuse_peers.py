@@ -1,8 +1,8 @@
-"""Other fuse filters for Python, and the floor of the machine for building and asking one.
+"""Other fuse filters for Python, and the floor of the machine for building and look-ups.
 
-pyfusefilter wraps the C code of the authors of binary fuse filters, binaryfuse a Rust one. Both
-take one key a call. The first is also measured without Python: its compiled functions are filled
-from an array and asked in a loop in C, which it does not offer, but could.
+pyfusefilter wraps the C code of the authors of binary fuse filters, binaryfuse a Rust crate. Both
+take one key per call. pyfusefilter is also measured without Python: its compiled functions are
+called with an array and in a loop in C, which it does not offer, but could.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Hashes = NDArray[np.uint64]
 
 SOURCE = Path(__file__).with_name("fuse_floor.c")
-WINDOW_BYTES = 512 << 10  # what a second-level cache has room for
+WINDOW_BYTES = 512 << 10  # fits in a second-level cache
 _ADDRESS, _SIZE, _COUNT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
 _SIGNATURES = {
     "floor_changes": [_ADDRESS, _COUNT, _SIZE, _COUNT],
@@ -38,7 +38,7 @@ def is_installed(module: str) -> bool:
 
 
 def compiled() -> ctypes.CDLL:
-    """Compile fuse_floor.c with the system's compiler and load it; the files go with the call."""
+    """Compile fuse_floor.c with the system's compiler and load it; remove the files afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "fuse_floor.so"
         command = ["cc", "-O3", "-std=gnu11", "-Wall", "-Wextra", "-shared", "-fPIC"]
@@ -58,18 +58,19 @@ class Floor:
         self._window = np.zeros(WINDOW_BYTES // 4, dtype=np.uint32)
 
     def change(self, count: int) -> None:
-        """Make so many."""
+        """Make this many changes."""
         self._change(self._window.ctypes.data, len(self._window), count, 1)
 
 
 class CFuse:
-    """pyfusefilter's C functions: 3 slots a key, fingerprints of 8 or 16 bits."""
+    """pyfusefilter's C functions: 3 slots per key, fingerprints of 8 or 16 bits."""
 
     def __init__(self, num_keys: int, width: int = 8) -> None:
-        """Make an empty filter for so many keys.
+        """Make an empty filter for *num_keys* keys.
 
         Raises:
-            ImportError: pyfusefilter is not installed. MemoryError.
+            ImportError: pyfusefilter is not installed.
+            MemoryError: it could not allocate the filter.
         """
         module = importlib.import_module("pyfusefilter._xorfilter")
         self._lib, self._ffi = module.lib, module.ffi
@@ -84,16 +85,15 @@ class CFuse:
         self._ask = compiled().ask_each
 
     def populate(self, hashes: Hashes) -> None:
-        """Fill it from the hashes of all keys, which it may put into another order."""
+        """Fill it from the hashes of all keys, which may be reordered."""
         pointer = self._ffi.cast("uint64_t *", hashes.ctypes.data)
         if not self._function("populate")(pointer, len(hashes), self._filter):
             raise ValueError(f"{self._name}: {len(hashes)} keys cannot be built")
 
     def fill_at_random(self) -> None:
-        """Give it fingerprints that no key made: it reads the same slots, and takes seconds.
+        """Fill it with random fingerprints, in seconds. Look-ups read the same slots.
 
-        In huge pages, where the system gives them: the maps of files that it is measured beside
-        have them too.
+        Uses huge pages if the system has them, as the maps of files beside it do.
         """
         count = self.num_bits // 8
         address = int(self._ffi.cast("uintptr_t", self._filter.Fingerprints))
@@ -106,12 +106,12 @@ class CFuse:
             some[:] = np.frombuffer(random.bytes(len(some)), dtype=np.uint8)
 
     def contains_many(self, hashes: Hashes, out: NDArray[np.uint8]) -> None:
-        """Ask its function about every hash, in a loop in C."""
+        """Look up every hash with its function, in a loop in C."""
         filter_address = int(self._ffi.cast("uintptr_t", self._filter))
         self._ask(self._contains, filter_address, hashes.ctypes.data, len(hashes), out.ctypes.data)
 
     def close(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self._function("free")(self._filter)
 
     def _function(self, name: str) -> Any:  # noqa: ANN401 -- a function of a library that may be absent
@@ -121,8 +121,8 @@ class CFuse:
 def py_fuse8(keys: list[str]) -> Any:  # noqa: ANN401 -- a library that may be absent
     """Return pyfusefilter's Fuse8 of *keys*, as its users make it.
 
-    Its 1.3.0 hands text to xxhash, which takes bytes only since its 4.0: its hash is given to it
-    anew, with the encoding that xxhash did before.
+    Version 1.3.0 passes text to xxhash, which accepts only bytes since 4.0. So its hash function is
+    replaced by one that encodes the text as xxhash used to.
     """
     module = importlib.import_module("pyfusefilter.pyfusefilter")
     digest = importlib.import_module("xxhash").xxh64_intdigest

@@ -1,4 +1,4 @@
-"""The size of fuse filters, as they were built: of a million keys, and of a hundred million."""
+"""fuse-sizes: the size of fuse filters as built, for a million and a hundred million keys."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from . import fuse_peers, sample_keys
 from .report import Row, Table, Target, figure
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
@@ -20,12 +21,26 @@ if TYPE_CHECKING:
 
     from .report import Cell
 
-# At 8 bits, of a million keys and more; smaller sets take more.
+# At 8 bits, for a million keys or more; smaller sets take more.
 BITS_BOUND = {"fuse3": 9.1, "fuse4": 8.75}
 FEWEST_FOR_BITS = 1_000_000
 MOST_FOR_PEERS = 2_000_000
 BLOCK_KEYS = 1 << 18
 ABSENT_KEYS = 1_000_000
+SUMMARY = "bits per key and measured rate of fuse filters, Bloom filters and peers"
+SIZES, QUICK_SIZES = (10**6, 10**8), (10**5,)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only this command has."""
+    parser.add_argument("--keys", type=int, nargs="+", help="sizes; default: 1e6 and 1e8")
+    parser.add_argument("--jobs", type=int, default=1, help="threads of a build; %(default)s")
+
+
+def run(options: argparse.Namespace) -> list[Table]:
+    """Build fuse filters of every size, and compare them with other filters."""
+    sizes = options.keys or (QUICK_SIZES if options.quick else SIZES)
+    return [_table(options.folder, sizes, options.jobs)]
 
 
 class CountedKeys:
@@ -42,19 +57,18 @@ class CountedKeys:
 
 
 class Wanted(NamedTuple):
-    """A column: so many keys, at the rate 2^-width."""
+    """A column: *num_keys* keys at the rate 2^-width."""
 
     num_keys: int
     width: int
 
     @property
     def name(self) -> str:
-        """Its heading."""
+        """The heading of the column."""
         return f"{self.num_keys:.0e} keys, {self.width} bits".replace("e+0", "e")
 
 
-def table(folder: Path, sizes: Sequence[int], jobs: int) -> Table:
-    """Build fuse filters of every size, and put beside them what others take."""
+def _table(folder: Path, sizes: Sequence[int], jobs: int) -> Table:
     wanted = [Wanted(size, 8) for size in sizes] + [Wanted(sizes[0], 16)]
     rows = [_ours(layout, wanted, folder, jobs) for layout in BITS_BOUND]
     rows += [_bloom(layout, wanted) for layout in ("line", "classic")]
@@ -64,9 +78,9 @@ def table(folder: Path, sizes: Sequence[int], jobs: int) -> Table:
         rows.append(_binary_fuse(wanted))
     columns = [f"{which}{each.name}" for which in ("bits/key at ", "fpr at ") for each in wanted]
     note = (
-        f"Bits a key of the whole payload. fpr: of {ABSENT_KEYS:,} keys that are not in. Bloom: as"
-        " planned for the same rate. pyfusefilter: its fingerprints; it is filled, and its rate"
-        f" measured, up to {MOST_FOR_PEERS:,} keys. binaryfuse: what it says that it takes."
+        f"Bits per key of the whole payload. fpr: measured with {ABSENT_KEYS:,} absent keys. Bloom:"
+        " as planned for the same rate. pyfusefilter: its fingerprints; filled, and its rate"
+        f" measured, up to {MOST_FOR_PEERS:,} keys. binaryfuse: the size that it reports."
     )
     targets = _targets(rows[: len(BITS_BOUND)], wanted)
     less = [column for column in columns if column.startswith("bits")]
@@ -95,7 +109,7 @@ def _bloom(layout: str, wanted: Sequence[Wanted]) -> Row:
         / each.num_keys
         for each in wanted
     }
-    return Row(f"Bloom, {layout}", ours=False, cells=cells)  # what fuse filters are held against
+    return Row(f"Bloom, {layout}", ours=False, cells=cells)  # the comparison for fuse filters
 
 
 def _py_fuse(wanted: Sequence[Wanted]) -> Row:
@@ -127,6 +141,6 @@ def _targets(rows: Sequence[Row], wanted: Sequence[Wanted]) -> list[Target]:
         for each in wanted:
             if each.num_keys >= FEWEST_FOR_BITS and each.width == 8:  # noqa: PLR2004 -- the bound's
                 taken = figure(row.cells[f"bits/key at {each.name}"]) or 0.0
-                promise = f"{layout}, {each.name}: at most {bound} bits a key"
+                promise = f"{layout}, {each.name}: at most {bound} bits per key"
                 found.append(Target(promise, f"{taken:.3f}", taken <= bound))
     return found

@@ -1,4 +1,4 @@
-"""open: what opening a file costs a fresh process, at 1 MB and at 6 GB."""
+"""open: the cost of opening a file in a new process, for 1 MB and 6 GB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .report import Cell
 
-SUMMARY = "opening a file in a fresh process, small and huge"
+SUMMARY = "opening a file in a new process, small and huge"
 BOUND_MS, BOUND_MIB = 1.0, 1.0
 SNIPPET = """
 import mmbloom
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table, a row a size."""
+    """Return one table, with a row per size."""
     sizes = {"1 MB": 1_000_000, "6 GB": 6_000_000_000}
     if options.quick:
         sizes = {"1 MB": 1_000_000, "60 MB": 60_000_000}
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> list[Table]:
             ),
         ]
     note = (
-        f"Median of {options.processes} fresh processes (quartiles); time of mmbloom.open alone."
+        f"Median of {options.processes} new processes (quartiles); time of mmbloom.open alone."
         " The files are empty: their space is reserved, their bytes are zero."
     )
     columns = ["file bytes", "open ms", "private MiB", "first look-up us"]

@@ -1,7 +1,7 @@
-"""mmbloom itself, in the shape in which the comparison asks the peers (see peers.Library).
+"""mmbloom itself, behind the interface of the peers (see peers.Library).
 
-Three rows, because they cost differently: a filter in memory, a file opened read-only, and a file
-opened for writing, whose single adds each write the changed page to the file.
+Three rows, as their costs differ: a filter in memory, a file opened read-only, and a file opened
+for writing, where each single add writes the changed page to the file.
 """
 
 # ruff: noqa: D102 -- Library in peers.py says what the methods do, once for all libraries
@@ -35,7 +35,7 @@ class InMemory(Library):
     """BloomFilter.in_memory."""
 
     ours, writes, reads, remembers_hashes = True, True, True, False
-    opening = ""  # it has no file of its own; the row below tells
+    opening = ""  # it has no file; see ReadOnlyFile
 
     def __init__(self, layout: str) -> None:
         self.label = f"mmbloom {layout}, in memory"
@@ -46,8 +46,8 @@ class InMemory(Library):
         return _handle(made)
 
     def leave_empty(self, path: Path, capacity: int, fpr: float) -> Handle:
-        # Not save: that seals the file, and its checksums would refuse other bits. Overfill: a copy
-        # estimates its count from the bits, and these will say that the filter is full.
+        # Not save(), which seals the file: its checksums would refuse other bits. Overfill: a copy
+        # estimates its count from the bits, and random bits make the filter look full.
         made = mmbloom.BloomFilter.create(
             path, capacity=capacity, fpr=fpr, layout=self.layout, overfill=True
         )
@@ -77,7 +77,7 @@ class ReadOnlyFile(InMemory):
 
 
 class WritableFile(InMemory):
-    """BloomFilter.create: every add is in the file when the call returns."""
+    """BloomFilter.create(): every add is in the file when the call returns."""
 
     ours, writes, reads, remembers_hashes = True, True, False, False
 
@@ -90,7 +90,7 @@ class WritableFile(InMemory):
         return _handle(made)
 
     def save(self, _handle: Handle, _path: Path) -> None:
-        """Do nothing: ReadOnlyFile has the same filter in a file."""
+        """Do nothing: ReadOnlyFile measures the same filter in a file."""
 
 
 OURS = {

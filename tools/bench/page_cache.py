@@ -1,4 +1,4 @@
-"""Evidence from the kernel: what is cached, what was faulted, what memory and disk were touched."""
+"""Figures of the kernel: cached pages, page faults, bytes written to disk."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-_SECTOR_BYTES = 512  # the unit of /sys/dev/block/*/stat, whatever the disk says of itself
+_SECTOR_BYTES = 512  # the unit of /sys/dev/block/*/stat for every disk
 
 
 def resident_pages(path: Path) -> int:
-    """Return how many pages of the file are in the page cache, as mincore tells."""
+    """Return how many pages of the file are in the page cache, by mincore."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
         num_bytes = len(mapping)
         pages = np.empty(-(-num_bytes // mmap.PAGESIZE), dtype=np.uint8)
@@ -30,10 +30,10 @@ def resident_pages(path: Path) -> int:
 
 
 def drop(path: Path) -> int:
-    """Take the file out of the page cache and return the pages that stayed all the same.
+    """Remove the file from the page cache; return the number of pages that are still there.
 
-    POSIX_FADV_DONTNEED says nothing when it does nothing (a dirty page, a page somebody maps), so
-    the caller must look at what is returned. Root tries harder through drop_caches.
+    POSIX_FADV_DONTNEED reports no error if it does nothing (for dirty or mapped pages), so the
+    caller must check the result. Root also uses drop_caches.
     """
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -47,7 +47,7 @@ def drop(path: Path) -> int:
 
 
 def disk_bytes_written(path: Path) -> int | None:
-    """Return the bytes ever written to the disk below *path*, by anybody; None where untold."""
+    """Return the bytes written to the disk of *path* since boot; None if that is unknown."""
     device = path.stat().st_dev
     stat = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
     if not stat.exists():
@@ -56,7 +56,7 @@ def disk_bytes_written(path: Path) -> int | None:
 
 
 def process_bytes_written() -> int:
-    """Return the bytes this process made the kernel write or will make it write to disk."""
+    """Return the bytes that the kernel wrote, or will write, to disk for this process."""
     text = Path("/proc/self/io").read_text(encoding="ascii")
     found = re.search(r"^write_bytes: (\d+)", text, re.MULTILINE)
     if found is None:

@@ -1,7 +1,7 @@
-"""The peers: what each library calls the things that mmbloom calls create, add, update and `in`.
+"""The peers: an adapter to each library, with the names that mmbloom uses.
 
-One class a library, all of one shape (see Library). Each peer is taken at its best: its quickest
-public call for the type of the keys, its batch call where it has one, its own file format.
+One class per library, all with one interface (see Library). Each peer is used at its best: its
+quickest public call for the type of the keys, its batch call if it has one, its own file format.
 """
 
 # ruff: noqa: D102 -- Library in peers.py says what the methods do, once for all libraries
@@ -25,14 +25,14 @@ class Handle(NamedTuple):
     """A filter ready for timing.
 
     Attributes:
-        subject: what stands right of `in`; timed when *contains* is None.
-        add: one key; None where this handle only reads.
-        update: a list of keys; None where this handle only reads.
-        contains: the look-up of a library whose `in` is no call into C; else None.
-        contains_many: list of keys -> answers; None where the library has no such call.
+        subject: the right operand of `in`; timed if *contains* is None.
+        add: adds one key; None if this handle only reads.
+        update: adds a list of keys; None if this handle only reads.
+        contains: the look-up of a library whose `in` is not a direct call into C; else None.
+        contains_many: list of keys -> answers; None if the library has no such call.
         num_bits: size of the filter proper.
         num_probes: bits per key.
-        close: give up what is mapped or locked.
+        close: releases maps and locks.
 
     """
 
@@ -47,7 +47,7 @@ class Handle(NamedTuple):
 
 
 class Library(Protocol):
-    """What the comparison asks of a library."""
+    """The interface that the comparison uses."""
 
     label: str
     ours: bool
@@ -57,16 +57,16 @@ class Library(Protocol):
     opening: str  # Python for a fresh process: a function opened(path), its imports before it
 
     def create(self, path: Path, capacity: int, fpr: float, key_type: type) -> Handle:
-        """Return an empty filter; *path* is free, and used by a library that writes in place."""
+        """Return an empty filter; a library that writes in place uses *path*, which is unused."""
 
     def save(self, handle: Handle, path: Path) -> None:
-        """Leave the filter in *path*."""
+        """Save the filter to *path*."""
 
     def load(self, path: Path, key_type: type) -> Handle:
-        """Open what save left."""
+        """Open a file written by save()."""
 
     def leave_empty(self, path: Path, capacity: int, fpr: float) -> Handle:
-        """Leave an empty filter in *path*, whose bits may be overwritten, and return it."""
+        """Create an empty filter in *path*, to be overwritten with random bits, and return it."""
         handle = self.create(path.with_suffix(".made"), capacity, fpr, str)
         self.save(handle, path)
         return handle
@@ -129,7 +129,7 @@ def opened(path):
 
     def create(self, _path: Path, capacity: int, fpr: float, key_type: type) -> Handle:
         raw = self._rbloom.Bloom(capacity, fpr, self._hash_func[key_type])
-        # It does not say how many probes it makes, but its file starts with them, at any capacity.
+        # It does not report its number of probes, but its file starts with it, at any capacity.
         tiny = self._rbloom.Bloom(1000, fpr, self._hash_func[key_type])
         return self._handle(raw, int.from_bytes(tiny.save_bytes()[:8], "little"))
 
@@ -150,7 +150,7 @@ def opened(path):
 
 
 class Fastbloom(Library):
-    """fastbloom-rs: its Rust class itself; the Python class around it adds a call a key."""
+    """fastbloom-rs: its Rust class; the Python class around it would add a call per key."""
 
     label = "fastbloom-rs"
     ours, writes, reads, remembers_hashes = False, True, True, False
@@ -190,7 +190,7 @@ def opened(path):
 
 
 class Pybloomfiltermmap3(Library):
-    """pybloomfiltermmap3: a mapped file, as it is meant to be used."""
+    """pybloomfiltermmap3: a mapped file."""
 
     label = "pybloomfiltermmap3"
     ours, writes, reads, remembers_hashes = False, True, True, False
@@ -212,7 +212,7 @@ def opened(path):
         shutil.copyfile(raw.filename, path)
 
     def load(self, path: Path, _key_type: type) -> Handle:
-        # "rw", although the look-ups only read: the adds of the largest case go to the same handle.
+        # "rw", as the adds of the largest case use the same handle as the look-ups.
         return self._handle(self._pybloomfilter.BloomFilter.open(str(path), mode="rw"))
 
     @staticmethod
@@ -245,7 +245,7 @@ def opened(path):
 
     @staticmethod
     def _handle(raw: set[Key]) -> Handle:
-        # Its table alone; the keys, some 100 bytes each, come on top.
+        # Its table alone, without the keys of about 100 bytes each.
         return Handle(raw, raw.add, raw.update, None, None, 8 * sys.getsizeof(raw), 0)
 
 

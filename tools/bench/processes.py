@@ -1,4 +1,4 @@
-"""Runs a command as a process of its own, and tells what it cost: time, processor, peak memory."""
+"""Runs a command in a new process and measures its time, processor time and peak memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# The command is started by a small Python, not by this one: Linux counts the memory of the process
-# that starts another as the other's peak (signal->maxrss is carried through exec), and this one has
-# NumPy and more. So no peak below that of the small Python, some 10 MiB, can be seen.
+# The command is started by a small Python process, not by this one. Linux counts the memory of the
+# parent in the peak of the child (signal->maxrss survives exec), and this process has NumPy and
+# more. So a peak below that of the small process, about 10 MiB, cannot be measured.
 LAUNCHER = """
 import json, os, sys, time
 sink = (os.POSIX_SPAWN_OPEN, 1, sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -36,10 +36,10 @@ class Cost(NamedTuple):
 
     Attributes:
         seconds: from start to end.
-        cpu_seconds: of all cores, of the command and the processes that it waited for.
+        cpu_seconds: of all cores, for the command and its child processes.
         peak_bytes: resident memory at its peak, mapped files included, of the largest of those
             processes.
-        out: what it printed.
+        out: its standard output.
 
     """
 
@@ -53,7 +53,7 @@ def cost_of(command: Sequence[str], folder: Path) -> Cost:
     """Run the command in the system's folder for temporary files and return its cost.
 
     Raises:
-        RuntimeError: it failed; what it said of that went to our standard error.
+        RuntimeError: it failed; its error message is on our standard error.
     """
     sink = folder / "printed"
     done = subprocess.run(  # noqa: S603 -- our own command
@@ -70,5 +70,5 @@ def cost_of(command: Sequence[str], folder: Path) -> Cost:
 
 
 def drained(command: Sequence[str], folder: Path) -> Cost:
-    """Run a command whose output is large and of no use; else as cost_of()."""
+    """Run a command and discard its output; otherwise as cost_of()."""
     return cost_of(["sh", "-c", f"exec {shlex.join(command)} > /dev/null"], folder)

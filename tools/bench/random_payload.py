@@ -1,8 +1,8 @@
-"""Fills a filter file with random bits, as a full filter has them, in seconds instead of hours.
+"""Fills a filter file with random bits of the density of a full filter, in seconds, not hours.
 
-For time, a payload of random bits at the right density is a full filter: look-ups read the same
-lines and false positives come at the rate density ** num_probes. Keys that must be found are added
-afterwards, through the library.
+Look-ups in it cost the same as in a full filter: they read the same cache lines, and the rate of
+false positives is density ** num_probes. Keys that must be found are added afterwards, through the
+library.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Written in aligned pieces of this size, as mmbloom publishes its files: the page cache then keeps
-# large folios. The bits repeat from piece to piece, which no look-up can notice.
+# Written in aligned pieces of this size, as mmbloom publishes its files: the page cache then has
+# large folios. All pieces are equal, which makes no difference to look-ups.
 PIECE_BYTES = 8 << 20
 # Binary digits of the density: its error is below 2^-12, so below 0.4 % of an fpr with 8 probes.
 _DENSITY_DIGITS = 12
 
 
 def random_bits(num_bytes: int, density: float) -> bytes:
-    """Return bytes in which each bit is set with the chance *density*, 0 < density < 1.
+    """Return bytes in which each bit is set with probability *density*, 0 < density < 1.
 
-    From the last binary digit of the density to the first: a random word is or-ed in for a 1 and
-    and-ed in for a 0, which halves the chance so far and adds a half for a 1.
+    From the last binary digit of the density to the first: random bits are combined by OR for a 1
+    and by AND for a 0. Either halves the probability so far; OR also adds a half.
     """
     generator = np.random.default_rng(11)
     bits = np.zeros(num_bytes, dtype=np.uint8)
@@ -38,7 +38,7 @@ def random_bits(num_bytes: int, density: float) -> bytes:
 
 
 def fill(path: Path, payload_offset: int, payload_bytes: int, density: float) -> None:
-    """Overwrite the payload but for its last 64 bytes, whose bits past num_bits must stay zero."""
+    """Overwrite the payload except its last 64 bytes, where bits after num_bits must be zero."""
     piece = memoryview(random_bits(PIECE_BYTES, density))
     end = payload_offset + payload_bytes - 64
     descriptor = os.open(path, os.O_WRONLY)

@@ -1,13 +1,10 @@
-"""What a benchmark hands back: tables, the targets they answer, and where mmbloom loses.
+"""The result of a benchmark: tables, targets, and where mmbloom loses.
 
-Owns the shape of a result, its Markdown and its JSON. Measures nothing.
+Owns the structure of a result, its Markdown and its record. Measures nothing.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .timing import Spread
@@ -16,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     Cell = float | str | Spread | None
-
-RESULTS = Path(__file__).parent / "results"
 
 
 class Row(NamedTuple):
@@ -29,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One promise: what was promised, what was measured, and whether it held."""
+    """One target: what was promised, what was measured, and whether it was met."""
 
     promise: str
     measured: str
@@ -48,7 +43,7 @@ class Table(NamedTuple):
 
 
 def figure(cell: Cell) -> float | None:
-    """Return the number that stands for a cell, the median of a spread; None for words and gaps."""
+    """Return the number of a cell, the median of a spread; None for text and empty cells."""
     if isinstance(cell, Spread):
         return cell.median
     return float(cell) if isinstance(cell, (int, float)) else None
@@ -75,7 +70,7 @@ def losses(table: Table) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Write a figure with three digits that count, never in powers of ten for everyday sizes."""
+    """Format a figure with three significant digits, without an exponent for usual sizes."""
     if value == 0 or abs(value) < 1:
         return f"{value:.3g}"
     whole_digits = len(str(int(abs(value))))
@@ -84,7 +79,7 @@ def number(value: float) -> str:
 
 
 def written(cell: Cell) -> str:
-    """Write one cell of a Markdown table."""
+    """Format one cell of a Markdown table."""
     if cell is None:
         return "n/a"
     if isinstance(cell, str):
@@ -122,28 +117,14 @@ def _where_mmbloom_loses(table: Table) -> str:
     if not any(row.ours for row in table.rows):
         return "it was not measured."
     if not table.less_is_better or all(row.ours for row in table.rows):
-        return "no rival in this table; the targets above are its measure."
+        return "there is no rival in this table; see the targets."
     lost = losses(table)
     return "; ".join(lost) + "." if lost else "in no row of this run."
 
 
-def save(what: str, command: str, card: Mapping[str, object], tables: Sequence[Table]) -> Path:
-    """Write the raw figures beside the tables; never over an earlier run of the same day."""
-    RESULTS.mkdir(exist_ok=True)
-    stem = f"{time.strftime('%Y-%m-%d')}-{what}"
-    path = RESULTS / f"{stem}.json"
-    run = 1
-    while path.exists():
-        run += 1
-        path = RESULTS / f"{stem}-{run}.json"
-    raw = {
-        "what": what,
-        "command": command,
-        "machine": card,
-        "tables": [_raw(table) for table in tables],
-    }
-    path.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
-    return path
+def raw(tables: Sequence[Table]) -> dict[str, object]:
+    """Return the tables as they are recorded, with every figure of a spread."""
+    return {"tables": [_raw(table) for table in tables]}
 
 
 def _raw(table: Table) -> dict[str, object]:

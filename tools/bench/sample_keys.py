@@ -1,4 +1,4 @@
-"""The keys of the benchmarks: made, not stored, the same in every run."""
+"""The keys of the benchmarks, generated, the same in every run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from .timing import Key
 
-# Look-ups that must miss take their keys from here on: no benchmark adds that many.
+# Keys for misses start here: no benchmark adds this many.
 ABSENT = 1 << 40
 
 
 def mixed(start: int, count: int) -> NDArray[np.uint64]:
-    """Return count different numbers without pattern: splitmix64 of start, start + 1, ...
+    """Return count distinct numbers without a pattern: splitmix64 of start, start + 1, ...
 
     It is a permutation of 64-bit numbers, so disjoint ranges give disjoint keys.
     Source: Steele, Lea and Flood 2014.
@@ -42,12 +42,12 @@ def url_bytes(start: int, count: int) -> list[bytes]:
 
 
 def copied(keys: Sequence[Key]) -> list[Key]:
-    """Return equal keys in new objects, whose hash Python has not remembered yet."""
+    """Return equal keys in new objects, whose hash is not cached yet."""
     return [key[:1] + key[1:] for key in keys]  # type: ignore[operator]
 
 
 def rearranged(keys: Sequence[Key]) -> list[Key]:
-    """Return the keys in an order that is unlike that of their addresses."""
+    """Return the keys in random order, unlike that of their addresses."""
     order = np.random.default_rng(5).permutation(len(keys))
     return [keys[i] for i in order.tolist()]
 

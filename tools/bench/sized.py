@@ -1,4 +1,4 @@
-"""Makes filter files of a wished size: what the benchmarks of large files look into."""
+"""Makes filter files of a given size, for the benchmarks of large files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAYLOAD_OFFSET = 4096
 
 
 def capacity_for(payload_bytes: int, layout: str) -> int:
-    """Return the capacity at 1 % whose payload has about this size; bits/key hardly vary."""
+    """Return the capacity at 1 % with a payload of about this size."""
     probe = mmbloom.BloomFilter.in_memory(capacity=1_000_000, fpr=FPR, layout=layout)
     bits_per_key = probe.num_bits / 1_000_000
     probe.close()
@@ -24,14 +24,14 @@ def capacity_for(payload_bytes: int, layout: str) -> int:
 
 
 def payload_bytes_of(num_bits: int) -> int:
-    """Return the bytes behind num_bits: whole cache lines, in every layout."""
+    """Return the payload bytes for num_bits: whole cache lines, in every layout."""
     return -(-num_bits // 512) * 64
 
 
 def full(path: Path, payload_bytes: int, layout: str, keys: object = ()) -> None:
-    """Make a file as dense as a full filter of that size, and add *keys*, any batch, to it.
+    """Make a file as dense as a full filter of this size, and add *keys*, any batch, to it.
 
-    The density is random bits, not keys: adding a thousand million takes minutes.
+    The payload is random bits, as adding a thousand million keys takes minutes.
     """
     capacity = capacity_for(payload_bytes, layout)
     with mmbloom.BloomFilter.create(path, capacity=capacity, fpr=FPR, layout=layout) as made:

@@ -1,4 +1,4 @@
-"""startup: what a command line and an import cost before anything is looked up."""
+"""startup: the time to start the command line and to import mmbloom."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> list[Table]:
             not heavy,
         ),
     ]
-    note = f"Median of {options.processes} fresh processes (quartiles), ms."
+    note = f"Median of {options.processes} new processes (quartiles), ms."
     return [Table("Start-up", note, ["ms"], [], rows, targets)]
 
 

@@ -1,4 +1,4 @@
-"""threads: two threads that call contains_many on one filter, against one that has all keys."""
+"""threads: two threads that call contains_many on one filter, against one thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Table]:
-    """Return one table, a row a size and kind of batch."""
+    """Return one table, with a row per size and kind of batch."""
     sizes = options.megabytes or ("6" if options.quick else "24,1200")
     num_keys = options.keys or (400_000 if options.quick else 4_000_000)
     strings = sample_keys.urls(0, num_keys)
@@ -61,14 +61,14 @@ def run(options: argparse.Namespace) -> list[Table]:
             targets.append(target)
     note = (
         f"ns per key, median of {options.repeats} rounds (quartiles); {num_keys:,} URLs of 50"
-        " characters, in one call, or in two calls on two threads; layout line. The control says"
-        " what two threads of this machine were worth just then."
+        " characters, in one call, or in two calls on two threads; layout line. The control shows"
+        " the speed-up that the machine allowed at that time."
     )
     return [Table("Threads", note, ["one thread", "two threads", "speed-up"], [], rows, targets)]
 
 
 def _control(keys: pa.StringArray, repeats: int) -> Row:
-    """Hash the keys in C: no memory is shared, no interpreter is needed."""
+    """Hash the keys in C: no shared memory, no interpreter."""
     half, loops = len(keys) // 2, floor.compiled()
     _, offsets, data = keys.buffers()
 
@@ -94,7 +94,7 @@ def _job(kept: mmbloom.BloomFilter, parts: list[Any]) -> Callable[[], float]:
 
 
 def _in_threads(calls: list[Callable[[], object]], num_keys: int) -> Callable[[], float]:
-    """Return the job that makes the calls at once, a thread each."""
+    """Return the job that makes the calls at the same time, in a thread each."""
 
     def job() -> float:
         ready = threading.Barrier(len(calls) + 1)

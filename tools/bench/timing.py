@@ -1,8 +1,8 @@
 """Timing: the loops that are timed, the order they run in, and the spread of what they took.
 
 The single-call loops are the cheapest that Python has, the same for every library, and their own
-cost (some 10 ns a key) is part of every figure. Libraries take turns: one round runs every job
-once, in a fresh order, so that a slow spell of the machine falls on all alike.
+cost (about 10 ns per key) is part of every figure. Libraries take turns: one round runs every job
+once, in a new order, so that a slow phase of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Return median and quartiles; of one sample, that sample three times."""
+    """Return median and quartiles; for one sample, that sample three times."""
     if len(samples) == 1:
         return Spread(samples[0], samples[0], samples[0], 1)
     lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
@@ -39,7 +39,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def interleaved(jobs: Mapping[Name, Callable[[], float]], repeats: int) -> dict[Name, Spread]:
-    """Run each job once a round, in a fresh order each round, with the garbage collector off."""
+    """Run each job once per round, in a new order each round, without the garbage collector."""
     samples: dict[Name, list[float]] = {name: [] for name in jobs}
     order = list(jobs)
     shuffler = random.Random(1)  # noqa: S311 -- an order, not a secret
@@ -55,7 +55,7 @@ def interleaved(jobs: Mapping[Name, Callable[[], float]], repeats: int) -> dict[
 
 
 def loop_in(subject: Container[object], keys: Sequence[Key]) -> float:
-    """Return ns a key of `key in subject`."""
+    """Return ns per key of `key in subject`."""
     start = perf_counter_ns()
     for key in keys:
         key in subject  # noqa: B015 -- the answer is not needed, its cost is
@@ -63,7 +63,7 @@ def loop_in(subject: Container[object], keys: Sequence[Key]) -> float:
 
 
 def loop_call(call: Callable[[Key], object], keys: Sequence[Key]) -> float:
-    """Return ns a key of `call(key)`."""
+    """Return ns per key of `call(key)`."""
     start = perf_counter_ns()
     for key in keys:
         call(key)
@@ -71,14 +71,14 @@ def loop_call(call: Callable[[Key], object], keys: Sequence[Key]) -> float:
 
 
 def list_of_in(subject: Container[object], keys: Sequence[Key]) -> float:
-    """Return ns a key of a list of answers, for a library that has no batch look-up."""
+    """Return ns per key of a list of answers, for a library that has no batch look-up."""
     start = perf_counter_ns()
     [key in subject for key in keys]
     return (perf_counter_ns() - start) / len(keys)
 
 
 def once(call: Callable[[], object], num_keys: int) -> float:
-    """Return ns a key of one call that takes num_keys keys."""
+    """Return ns per key of one call that takes num_keys keys."""
     start = perf_counter_ns()
     call()
     return (perf_counter_ns() - start) / num_keys

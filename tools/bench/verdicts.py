@@ -1,4 +1,4 @@
-"""Judges a comparison against the targets of the project: ratios of figures of one run."""
+"""Judges a comparison by the targets of the project: ratios of figures of one run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def compare_targets(rows: Sequence[Row], *, single_calls: bool) -> list[Target]:
-    """Return the targets that these rows can answer; none where one side is missing."""
+    """Return the targets for these rows, without those where one side is missing."""
     ours = [row for row in rows if row.ours and "writable" not in row.label]
     peers = [row for row in rows if not row.ours and row.label != "set"]
     python_set = [row for row in rows if row.label == "set"]
@@ -30,7 +30,7 @@ def compare_targets(rows: Sequence[Row], *, single_calls: bool) -> list[Target]:
 def _times(
     ours: Sequence[Row], others: Sequence[Row], columns: Sequence[str], factor: float
 ) -> Target | None:
-    """Hold the slowest of our rows against the best of the others."""
+    """Compare the slowest of our rows with the best of the others."""
     mine = _extreme(max, ours, columns)
     best = _extreme(min, others, columns)
     if mine is None or best is None:

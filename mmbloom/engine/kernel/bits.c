@@ -1,4 +1,4 @@
-/* Counting needs the instruction: 31 GB/s with POPCNT against 6.6 without. */
+/* Counting is worth its own version for processors with POPCNT: 31 GB/s against 6.6 without. */
 #include "bits.h"
 
 #include <string.h>
@@ -73,6 +73,13 @@ void mmb_line_histogram(const uint8_t *bytes, size_t num_lines, uint64_t histogr
     }
 }
 
+void mmb_narrow_histogram(const uint8_t *bytes, size_t num_blocks, uint64_t histogram[129])
+{
+    for (size_t i = 0; i < num_blocks; i++) {
+        histogram[count_bits(load_word(bytes + 16 * i)) + count_bits(load_word(bytes + 16 * i + 8))]++;
+    }
+}
+
 double mmb_page_fill(const uint8_t *bytes, size_t num_pages, const double lower[513], const double upper[513])
 {
     const line_counter count_line = best_counter();
@@ -96,19 +103,5 @@ void mmb_page_halves(const uint8_t *bytes, size_t num_pages, uint64_t set_bits[2
         const uint8_t *half = bytes + 2 * HALF_BYTES * page;
         set_bits[0] += mmb_popcount(half, HALF_BYTES);
         set_bits[1] += mmb_popcount(half + HALF_BYTES, HALF_BYTES);
-    }
-}
-
-void mmb_or(uint8_t *target, const uint8_t *other, size_t num_bytes)
-{
-    for (size_t i = 0; i < num_bytes; i++) {
-        target[i] = (uint8_t)(target[i] | other[i]);
-    }
-}
-
-void mmb_and(uint8_t *target, const uint8_t *other, size_t num_bytes)
-{
-    for (size_t i = 0; i < num_bytes; i++) {
-        target[i] = (uint8_t)(target[i] & other[i]);
     }
 }

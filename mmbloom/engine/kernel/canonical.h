@@ -4,14 +4,15 @@
 
 #include "mmb.h"
 
-/* Room for keys that must be rewritten before they can be hashed. Grows; starts in place, so that ordinary keys
-   (digests, domain names) never allocate. */
+/* Memory for keys that must be rewritten before they can be hashed. It grows as needed, and starts with room in place, so that
+   ordinary keys (digests, domain names) never allocate. */
 typedef struct {
     uint8_t *heap;
     size_t heap_size;
     uint8_t in_place[1024];
 } mmb_scratch;
 
+/* Before the first use, and after the last. */
 void mmb_scratch_init(mmb_scratch *scratch);
 void mmb_scratch_free(mmb_scratch *scratch);
 
@@ -20,8 +21,8 @@ void mmb_scratch_free(mmb_scratch *scratch);
 mmb_status mmb_canonical(const mmb_view *view, mmb_key_form form, mmb_scratch *scratch, const uint8_t **bytes,
                          size_t *length);
 
-/* `length` digits at `text` to length / 2 bytes at `out`, which may be `text` itself. Fails with MMB_HEX_ODD or MMB_HEX_DIGIT;
-   then `out` holds anything. */
+/* Decode `length` hexadecimal digits at `text` to length / 2 bytes at `out`, which may be `text` itself. Fails with MMB_HEX_ODD or
+   MMB_HEX_DIGIT; the contents of `out` are then undefined. */
 mmb_status mmb_decode_hex(const uint8_t *text, size_t length, uint8_t *out);
 
 #endif

@@ -1,13 +1,14 @@
 /* Layout `classic`: a key's probes lie anywhere in the payload, one cache line each.
 
    Probe scheme 1 of FORMAT.md. A change here makes existing files answer "definitely not" for keys they hold: a better rule
-   gets a new number beside this one. */
-#include "layouts.h"
+   gets a new number and a new row. */
+#include "layout_rows.h"
+#include "multiply.h"
 
-/* Bit numbers held for a group of classic keys: 512 * 8 bytes, a small part of the L1 cache. */
+/* Bit numbers of a group of keys: 512 * 8 bytes, a small part of the L1 cache. */
 #define GROUP_BITS 512U
 
-/* Where a key's walk over the payload stands. Cubic enhanced double hashing (Dillinger & Manolios 2004): textbook double
+/* The state of a key's walk over the payload. Cubic enhanced double hashing (Dillinger & Manolios 2004): textbook double
    hashing has 56 times too many false positives at n = 1000, p = 1e-6. */
 typedef struct {
     uint64_t x, y, z;
@@ -18,7 +19,7 @@ static inline walk walk_start(mmb_hash hash)
     return (walk){hash.hi, hash.lo, MMB_GOLDEN64};
 }
 
-/* The bit number at x, mixed: without that, a key that is near another in both x and y would follow it bit by bit, and a
+/* The bit number at x, mixed: without that, a key close to another in both x and y would have nearly the same bits, and a
    filter of one key at p = 1e-6 would have 13 times too many false positives. */
 static inline uint64_t walk_next(walk *at, uint64_t num_bits)
 {
@@ -31,7 +32,7 @@ static inline uint64_t walk_next(walk *at, uint64_t num_bits)
     return bit;
 }
 
-void mmb_classic_probes(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
+static inline void bits_of(const mmb_bloom *bloom, mmb_hash hash, uint64_t *bits)
 {
     walk at = walk_start(hash);
 
@@ -50,9 +51,10 @@ static inline uint8_t all_set(const uint8_t *payload, const uint64_t *bits, uint
     return (uint8_t)(all & 1);
 }
 
-/* One key, unprepared: here leaving early saves a cache miss a probe. */
-uint8_t mmb_classic_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb_hash hash)
+/* One key, nothing prefetched: leaving early saves a cache miss per probe. */
+static uint8_t contains(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)
 {
+    const mmb_bloom *bloom = &shape->bloom;
     walk at = walk_start(hash);
 
     for (uint32_t i = 0; i < bloom->num_probes; i++) {
@@ -64,8 +66,9 @@ uint8_t mmb_classic_contains(const mmb_bloom *bloom, const uint8_t *payload, mmb
     return 1;
 }
 
-unsigned mmb_classic_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash)
+static unsigned add(const mmb_shape *shape, uint8_t *payload, mmb_hash hash, mmb_counted *counted)
 {
+    const mmb_bloom *bloom = &shape->bloom;
     walk at = walk_start(hash);
     unsigned all = 1;
 
@@ -75,18 +78,19 @@ unsigned mmb_classic_add(const mmb_bloom *bloom, uint8_t *payload, mmb_hash hash
         all &= byte >> (bit & 7);
         payload[bit >> 3] = (uint8_t)(byte | (1U << (bit & 7)));
     }
+    *counted = (mmb_counted){(all & 1) ^ 1, 0};
     return (all & 1) ^ 1;
 }
 
-/* The bit numbers of up to GROUP_BITS / num_probes keys, with their lines asked for. Returns how many keys. */
-static size_t classic_group(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                            uint64_t *bits)
+/* The bit numbers of up to GROUP_BITS / num_probes keys, with their lines requested. Returns how many keys. */
+static size_t prefetch_group(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                             uint64_t *bits)
 {
     const uint32_t k = bloom->num_probes;
     const size_t keys = n < GROUP_BITS / k ? n : GROUP_BITS / k;
 
     for (size_t i = 0; i < keys; i++) {
-        mmb_classic_probes(bloom, hashes[i], bits + i * k);
+        bits_of(bloom, hashes[i], bits + i * k);
         for (uint32_t j = 0; j < k; j++) {
             MMB_PREFETCH(payload + (bits[i * k + j] >> 3));
         }
@@ -94,13 +98,13 @@ static size_t classic_group(const mmb_bloom *bloom, const uint8_t *payload, cons
     return keys;
 }
 
-void mmb_classic_contains_many(const mmb_bloom *bloom, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                            uint8_t *maybe)
+static void contains_many(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe)
 {
+    const mmb_bloom *bloom = &shape->bloom;
     uint64_t bits[GROUP_BITS];
 
     for (size_t first = 0; first < n;) {
-        const size_t keys = classic_group(bloom, payload, hashes + first, n - first, bits);
+        const size_t keys = prefetch_group(bloom, payload, hashes + first, n - first, bits);
         for (size_t i = 0; i < keys; i++) {
             maybe[first + i] = all_set(payload, bits + i * bloom->num_probes, bloom->num_probes);
         }
@@ -108,16 +112,17 @@ void mmb_classic_contains_many(const mmb_bloom *bloom, const uint8_t *payload, c
     }
 }
 
-size_t mmb_classic_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
-                          uint64_t *num_new, const mmb_dirty *dirty)
+static size_t add_many(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                       mmb_counted *counted, const mmb_dirty *dirty)
 {
+    const mmb_bloom *bloom = &shape->bloom;
     const uint32_t k = bloom->num_probes;
     uint64_t bits[GROUP_BITS];
     uint64_t added = 0;
     size_t first = 0;
 
     while (first < n) {
-        const size_t keys = classic_group(bloom, payload, hashes + first, n - first, bits);
+        const size_t keys = prefetch_group(bloom, payload, hashes + first, n - first, bits);
         size_t i = 0;
         for (; i < keys; i++) {
             const uint64_t *key_bits = bits + i * k;
@@ -142,11 +147,11 @@ size_t mmb_classic_add_many(const mmb_bloom *bloom, uint8_t *payload, const mmb_
             break;
         }
     }
-    *num_new = added;
+    *counted = (mmb_counted){added, 0};
     return first;
 }
 
-/* Set bits whose numbers are known, all asked for before the first is needed. */
+/* Set bits whose numbers are known, all requested before the first is needed. */
 static void set_bits(uint8_t *target, const uint64_t *bits, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -157,9 +162,10 @@ static void set_bits(uint8_t *target, const uint64_t *bits, size_t n)
     }
 }
 
-void mmb_classic_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t first, uint64_t num_bytes,
-                          const mmb_hash *hashes, size_t n)
+static void add_part(const mmb_shape *shape, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                     size_t n)
 {
+    const mmb_bloom *bloom = &shape->bloom;
     uint64_t bits[GROUP_BITS];
     size_t waiting = 0;
 
@@ -170,11 +176,49 @@ void mmb_classic_add_part(const mmb_bloom *bloom, uint8_t *target, uint64_t firs
             waiting = 0;
         }
         for (uint32_t j = 0; j < bloom->num_probes; j++) {
-            /* Without a branch, which would be mispredicted half of the time: kept by counting it. What lies before the
-               part wraps to a large number. */
+            /* A branch would be mispredicted half of the time. So each bit is written, and kept by counting it. The number of a
+               bit before the part wraps to a large one. */
             bits[waiting] = walk_next(&at, bloom->num_bits) - 8 * first;
             waiting += bits[waiting] < 8 * num_bytes;
         }
     }
     set_bits(target, bits, waiting);
 }
+
+static void probes(const mmb_shape *shape, mmb_hash hash, uint64_t *numbers)
+{
+    bits_of(&shape->bloom, hash, numbers);
+}
+
+static size_t pages_of(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
+{
+    const uint32_t k = shape->bloom.num_probes;
+
+    (void)payload;
+    for (size_t i = 0; i < n; i++) {
+        bits_of(&shape->bloom, hashes[i], pages + i * k);
+    }
+    for (size_t i = 0; i < n * k; i++) {
+        pages[i] /= 8 * MMB_PAGE_BYTES;
+    }
+    return n * k;
+}
+
+static uint64_t payload_bytes(const mmb_shape *shape)
+{
+    return (shape->bloom.num_bits + 7) / 8;
+}
+
+const mmb_layout mmb_classic = {
+    .payload_bytes = payload_bytes,
+    .contains = contains,
+    .contains_many = contains_many,
+    .pages_of = pages_of,
+    .probes = probes,
+    .add = add,
+    .add_many = add_many,
+    .add_part = add_part,
+    .block_bytes = 0,
+    .max_probes = MMB_MAX_PROBES,
+    .max_pages_per_key = MMB_MAX_PROBES,
+};

@@ -1,20 +1,22 @@
-/* Counters of 4 bits: the filter that can forget.
+/* Layout `counters`: 4 bits a counter, so that keys can be removed. All counters of a key lie in one line.
 
-   Probe scheme 4 of FORMAT.md. A key counts once in each counter that its probes name, however many of them name it. Each
-   counter lies in one byte, which is written at once: whoever reads beside the writer sees a counter as it was or as it is,
-   never in between; a counter that several keys share does not pass through zero while one of them is removed. */
+   Probe scheme 4 of FORMAT.md. A key counts once in each counter that its probes name, even if several of them name it. A
+   counter lies in one byte and is written in one step: a reader beside the writer sees either the old or the new value, and a
+   counter that several keys share does not become zero while one of them is removed. */
 #include "counting.h"
 
 #include <string.h>
 
 #include "bits.h"
-#include "layouts.h"
+#include "layout_rows.h"
+#include "loops.h"
 #include "mixing.h"
+#include "multiply.h"
 
-#define LINE_BYTES 64U
+#define LINE_BYTES MMB_LINE_BYTES
 
-/* A stretch of counters. GCC and Clang make vector instructions of the wide one where there are some; left to themselves they
-   unroll the loops over a line into 64-bit steps, three times as slow. */
+/* Several counters. GCC and Clang compile the wide type to vector instructions if the processor has them; without it they unroll
+   the loops over a line into 64-bit steps, which is three times as slow. */
 #if defined(__GNUC__)
 typedef uint64_t counters_word __attribute__((vector_size(32)));
 #else
@@ -22,12 +24,7 @@ typedef uint64_t counters_word;
 #endif
 #define LINE_WORDS (LINE_BYTES / sizeof(counters_word))
 
-/* As in lines.c, where both were measured. */
-#define LINES_AHEAD 32U
-#define LARGE_BYTES ((uint64_t)64 * 1024 * 1024)
-#define GROUP_KEYS 64U
-
-/* A line of 128 counters as words. Where the bytes of a word lie does not matter: no step leaves its counter. */
+/* A line of 128 counters as words. The byte order does not matter: no operation crosses the border of a counter. */
 typedef struct {
     counters_word words[LINE_WORDS];
 } line_words;
@@ -35,7 +32,7 @@ typedef struct {
 /* The lowest bit of each counter of a word. */
 #define LOWEST UINT64_C(0x1111111111111111)
 
-/* Word by word: a copy of the whole line goes in smaller steps, and reading those back as words has to wait for them. */
+/* Word by word: a copy of the whole line uses smaller steps, and reading them back as words has to wait for all of them. */
 MMB_INLINE line_words load_line(const uint8_t *line)
 {
     line_words counters;
@@ -60,13 +57,13 @@ static inline uint64_t line_of(const mmb_counting *counting, mmb_hash hash)
     return multiply_high(hash.hi, counting->num_counters / MMB_LINE_COUNTERS, &fraction);
 }
 
-/* The number of counter i in its line. */
+/* The place in its line of the counter of probe i. */
 static inline uint32_t place_of(mmb_hash hash, uint32_t i)
 {
     return mix_probe((uint32_t)(i < 8 ? hash.lo : hash.lo >> 32), i) >> 25;
 }
 
-/* 1 in each counter of its line that the key counts in. */
+/* A line with 1 in each counter of the key. */
 MMB_INLINE line_words steps_of(const mmb_counting *counting, mmb_hash hash)
 {
     uint8_t steps[LINE_BYTES] = {0};
@@ -78,7 +75,7 @@ MMB_INLINE line_words steps_of(const mmb_counting *counting, mmb_hash hash)
     return load_line(steps);
 }
 
-/* LOWEST where a counter is not zero, and where it is MMB_COUNTER_MOST: of words of either size. */
+/* The lowest bit of each counter that is not zero, and of each that is full. For words of either type. */
 #define NOT_ZERO(counters) (((counters) | (counters) >> 1 | (counters) >> 2 | (counters) >> 3) & LOWEST)
 #define AT_MOST(counters) ((counters) & (counters) >> 1 & (counters) >> 2 & (counters) >> 3 & LOWEST)
 
@@ -105,7 +102,7 @@ MMB_INLINE int line_lacks(const line_words *counters, const line_words *steps)
     return !is_zero(&lacking);
 }
 
-/* Count the key. Of the steps those are left that have taken a counter to the most; returns whether there are any. */
+/* Add the key. Leaves in `steps` those that made a counter full; returns whether there are any. */
 MMB_INLINE int line_add(line_words *counters, line_words *steps)
 {
     counters_word filled = {0};
@@ -119,7 +116,7 @@ MMB_INLINE int line_add(line_words *counters, line_words *steps)
     return !is_zero(&filled);
 }
 
-/* Take the key out. Returns whether one of its counters is zero now. */
+/* Remove the key. Returns whether one of its counters is zero now. */
 MMB_INLINE int line_remove(line_words *counters, const line_words *steps)
 {
     counters_word lacking = {0};
@@ -148,57 +145,33 @@ static inline unsigned counter_at(const uint8_t *line, uint32_t place)
     return ((unsigned)line[place >> 1] >> (4 * (place & 1))) & MMB_COUNTER_MOST;
 }
 
-static inline uint8_t key_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+MMB_INLINE uint8_t test_one(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)
 {
-    const uint8_t *line = payload + LINE_BYTES * line_of(counting, hash);
+    const uint8_t *line = payload + LINE_BYTES * line_of(&shape->counting, hash);
     unsigned all = 1;
 
-    for (uint32_t i = 0; i < counting->num_probes; i++) {
+    for (uint32_t i = 0; i < shape->counting.num_probes; i++) {
         all &= counter_at(line, place_of(hash, i)) != 0;
     }
     return (uint8_t)all;
 }
 
-static inline void prefetch_ahead(const mmb_counting *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                  size_t i)
+MMB_INLINE uint64_t line_offset(const mmb_shape *shape, mmb_hash hash, unsigned i)
 {
-    if (i + LINES_AHEAD < n) {
-        MMB_PREFETCH(payload + LINE_BYTES * line_of(counting, hashes[i + LINES_AHEAD]));
-    }
+    (void)i; /* always 0: a key has one line */
+    return LINE_BYTES * line_of(&shape->counting, hash);
 }
 
-typedef uint8_t (*key_test)(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash);
-
-/* The loops over keys, once: each processor's version inlines them. */
-MMB_INLINE void keys_contain(key_test contains, const mmb_counting *counting, const uint8_t *payload,
-                             const mmb_hash *hashes, size_t n, uint8_t *maybe)
+/* The loops over keys, once: each version inlines them. */
+MMB_INLINE size_t keys_add(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                           mmb_counted *counted, const mmb_dirty *dirty)
 {
-    if (counting->num_counters / 2 < LARGE_BYTES) {
-        for (size_t i = 0; i < n; i++) {
-            prefetch_ahead(counting, payload, hashes, n, i);
-            maybe[i] = contains(counting, payload, hashes[i]);
-        }
-        return;
-    }
-    for (size_t first = 0; first < n; first += GROUP_KEYS) {
-        const size_t end = n - first < GROUP_KEYS ? n : first + GROUP_KEYS;
-        for (size_t i = first; i < end; i++) {
-            MMB_PREFETCH(payload + LINE_BYTES * line_of(counting, hashes[i]));
-        }
-        for (size_t i = first; i < end; i++) {
-            maybe[i] = contains(counting, payload, hashes[i]);
-        }
-    }
-}
-
-MMB_INLINE size_t keys_add(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                           uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
-{
+    const mmb_counting *counting = &shape->counting;
     mmb_counted total = {0, 0};
     size_t i = 0;
 
     for (; i < n; i++) {
-        prefetch_ahead(counting, payload, hashes, n, i);
+        prefetch_ahead(line_offset, 1, shape, payload, hashes, n, i);
         uint8_t *line = payload + LINE_BYTES * line_of(counting, hashes[i]);
         line_words steps = steps_of(counting, hashes[i]);
         line_words counters = load_line(line);
@@ -217,14 +190,15 @@ MMB_INLINE size_t keys_add(const mmb_counting *counting, uint8_t *payload, const
     return i;
 }
 
-MMB_INLINE size_t keys_remove(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
+MMB_INLINE size_t keys_remove(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n,
                               mmb_counted *counted, const mmb_dirty *dirty)
 {
+    const mmb_counting *counting = &shape->counting;
     mmb_counted total = {0, 0};
     size_t i = 0;
 
     for (; i < n; i++) {
-        prefetch_ahead(counting, payload, hashes, n, i);
+        prefetch_ahead(line_offset, 1, shape, payload, hashes, n, i);
         uint8_t *line = payload + LINE_BYTES * line_of(counting, hashes[i]);
         const line_words steps = steps_of(counting, hashes[i]);
         line_words counters = load_line(line);
@@ -240,7 +214,7 @@ MMB_INLINE size_t keys_remove(const mmb_counting *counting, uint8_t *payload, co
 }
 
 #if MMB_HAVE_AVX2
-/* Up to eight counters at once: not zero, each. A probe's upper 4 bits name the word, the 3 below them the counter in it. */
+/* 1 if up to eight counters are all not zero. The upper 4 bits of a probe select the word, the 3 below them the counter in it. */
 MMB_AVX2 static inline int eight_counted(const uint8_t *line, uint32_t h, unsigned first, uint32_t count)
 {
     const __m256i mixed = mix_eight_probes(h, first);
@@ -252,10 +226,10 @@ MMB_AVX2 static inline int eight_counted(const uint8_t *line, uint32_t h, unsign
     return _mm256_testc_si256(counted, _mm256_sllv_epi32(first_lanes(count), shift));
 }
 
-MMB_AVX2 static inline uint8_t key_contains_avx2(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+MMB_AVX2 MMB_INLINE uint8_t test_one_avx2(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)
 {
-    const uint8_t *line = payload + LINE_BYTES * line_of(counting, hash);
-    const uint32_t k = counting->num_probes;
+    const uint8_t *line = payload + LINE_BYTES * line_of(&shape->counting, hash);
+    const uint32_t k = shape->counting.num_probes;
     int all = eight_counted(line, (uint32_t)hash.lo, 0, k);
 
     if (k > 8) {
@@ -263,126 +237,98 @@ MMB_AVX2 static inline uint8_t key_contains_avx2(const mmb_counting *counting, c
     }
     return (uint8_t)all;
 }
-
-MMB_AVX2 static uint8_t contains_one_avx2(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
-{
-    return key_contains_avx2(counting, payload, hash);
-}
-
-MMB_AVX2 static void keys_contain_avx2(const mmb_counting *counting, const uint8_t *payload, const mmb_hash *hashes,
-                                       size_t n, uint8_t *maybe)
-{
-    keys_contain(key_contains_avx2, counting, payload, hashes, n, maybe);
-}
-
-MMB_AVX2 static size_t keys_add_avx2(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                     uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
-{
-    return keys_add(counting, payload, hashes, n, room, counted, dirty);
-}
-
-MMB_AVX2 static size_t keys_remove_avx2(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                        mmb_counted *counted, const mmb_dirty *dirty)
-{
-    return keys_remove(counting, payload, hashes, n, counted, dirty);
-}
 #endif
 
-void mmb_counting_probes(const mmb_counting *counting, mmb_hash hash, uint64_t *counters)
+static void probes(const mmb_shape *shape, mmb_hash hash, uint64_t *numbers)
 {
-    for (uint32_t i = 0; i < counting->num_probes; i++) {
-        counters[i] = MMB_LINE_COUNTERS * line_of(counting, hash) + place_of(hash, i);
+    for (uint32_t i = 0; i < shape->counting.num_probes; i++) {
+        numbers[i] = MMB_LINE_COUNTERS * line_of(&shape->counting, hash) + place_of(hash, i);
     }
 }
 
-int mmb_counting_meet(const mmb_counting *counting, mmb_hash one, mmb_hash other)
-{
-    return line_of(counting, one) == line_of(counting, other);
-}
-
-uint8_t mmb_counting_contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
-{
-#if MMB_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2")) {
-        return contains_one_avx2(counting, payload, hash);
-    }
-#endif
-    return key_contains(counting, payload, hash);
-}
-
-void mmb_counting_contains_many(const mmb_counting *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                uint8_t *maybe)
-{
-#if MMB_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2")) {
-        keys_contain_avx2(counting, payload, hashes, n, maybe);
-        return;
-    }
-#endif
-    keys_contain(key_contains, counting, payload, hashes, n, maybe);
-}
-
-void mmb_counting_look_up(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe)
-{
-    mmb_counting_contains_many(counting, payload, hashes, n, maybe);
-}
-
-size_t mmb_counting_pages_of(const void *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
+static size_t pages_of(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
 {
     (void)payload;
-    for (size_t i = 0; i < n; i++) {
-        pages[i] = line_of(counting, hashes[i]) / (MMB_PAGE_BYTES / LINE_BYTES);
-    }
-    return n;
+    return one_page_each(line_offset, shape, hashes, n, pages);
 }
 
-unsigned mmb_counting_least(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+static unsigned count_of(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)
 {
-    const uint8_t *line = payload + LINE_BYTES * line_of(counting, hash);
+    const uint8_t *line = payload + LINE_BYTES * line_of(&shape->counting, hash);
     unsigned least = MMB_COUNTER_MOST;
 
-    for (uint32_t i = 0; i < counting->num_probes; i++) {
+    for (uint32_t i = 0; i < shape->counting.num_probes; i++) {
         const unsigned counter = counter_at(line, place_of(hash, i));
         least = counter < least ? counter : least;
     }
     return least;
 }
 
-size_t mmb_counting_add_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                             uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)
-{
-#if MMB_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2")) {
-        return keys_add_avx2(counting, payload, hashes, n, room, counted, dirty);
-    }
-#endif
-    return keys_add(counting, payload, hashes, n, room, counted, dirty);
-}
-
-size_t mmb_counting_remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
-                                mmb_counted *counted, const mmb_dirty *dirty)
-{
-#if MMB_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2")) {
-        return keys_remove_avx2(counting, payload, hashes, n, counted, dirty);
-    }
-#endif
-    return keys_remove(counting, payload, hashes, n, counted, dirty);
-}
-
-void mmb_counting_add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
-                           const mmb_hash *hashes, size_t n)
+static void add_part(const mmb_shape *shape, uint8_t *target, uint64_t first, uint64_t num_bytes, const mmb_hash *hashes,
+                     size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint64_t offset = LINE_BYTES * line_of(counting, hashes[i]) - first;
+        const uint64_t offset = LINE_BYTES * line_of(&shape->counting, hashes[i]) - first;
         if (offset < num_bytes) {
-            line_words steps = steps_of(counting, hashes[i]);
+            line_words steps = steps_of(&shape->counting, hashes[i]);
             line_words counters = load_line(target + offset);
             (void)line_add(&counters, &steps);
             store_line(target + offset, &counters);
         }
     }
 }
+
+static uint64_t payload_bytes(const mmb_shape *shape)
+{
+    return shape->counting.num_counters / 2;
+}
+
+/* One version, and its row. */
+#define VERSION(version, target)                                                                                               \
+    target static uint8_t contains##version(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)                     \
+    {                                                                                                                          \
+        return test_one##version(shape, payload, hash);                                                                        \
+    }                                                                                                                          \
+    target static void contains_many##version(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes,          \
+                                              size_t n, uint8_t *maybe)                                                        \
+    {                                                                                                                          \
+        test_many(test_one##version, line_offset, 1, payload_bytes(shape), shape, payload, hashes, n, maybe);                  \
+    }                                                                                                                          \
+    target static unsigned add##version(const mmb_shape *shape, uint8_t *payload, mmb_hash hash, mmb_counted *counted)         \
+    {                                                                                                                          \
+        (void)keys_add(shape, payload, &hash, 1, 1, counted, NULL);                                                            \
+        return (unsigned)counted->num_keys;                                                                                    \
+    }                                                                                                                          \
+    target static size_t add_many##version(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n,         \
+                                           uint64_t room, mmb_counted *counted, const mmb_dirty *dirty)                        \
+    {                                                                                                                          \
+        return keys_add(shape, payload, hashes, n, room, counted, dirty);                                                      \
+    }                                                                                                                          \
+    target static size_t remove_many##version(const mmb_shape *shape, uint8_t *payload, const mmb_hash *hashes, size_t n,      \
+                                              mmb_counted *counted, const mmb_dirty *dirty)                                    \
+    {                                                                                                                          \
+        return keys_remove(shape, payload, hashes, n, counted, dirty);                                                         \
+    }                                                                                                                          \
+    const mmb_layout mmb_counters##version = {                                                                                 \
+        .payload_bytes = payload_bytes,                                                                                        \
+        .contains = contains##version,                                                                                         \
+        .contains_many = contains_many##version,                                                                               \
+        .pages_of = pages_of,                                                                                                  \
+        .probes = probes,                                                                                                      \
+        .add = add##version,                                                                                                   \
+        .add_many = add_many##version,                                                                                         \
+        .remove_many = remove_many##version,                                                                                   \
+        .count_of = count_of,                                                                                                  \
+        .add_part = add_part,                                                                                                  \
+        .block_bytes = LINE_BYTES,                                                                                             \
+        .max_probes = 16,                                                                                                      \
+        .max_pages_per_key = 1,                                                                                                \
+    };
+
+VERSION(, )
+#if MMB_HAVE_AVX2
+VERSION(_avx2, MMB_AVX2)
+#endif
 
 void mmb_counting_unite(uint8_t *target, const uint8_t *other, size_t num_bytes)
 {

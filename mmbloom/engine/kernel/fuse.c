@@ -2,13 +2,12 @@
 #include <string.h>
 
 #include "fuse_slots.h"
-
-#define LINE_BYTES 64U
-#define GROUP_KEYS 64U
+#include "layout_rows.h"
+#include "loops.h"
 
 static uint64_t lines_of(uint64_t num_bits)
 {
-    return (num_bits + 8 * LINE_BYTES - 1) / (8 * LINE_BYTES) * LINE_BYTES;
+    return (num_bits + MMB_LINE_BITS - 1) / MMB_LINE_BITS * MMB_LINE_BYTES;
 }
 
 mmb_fuse mmb_fuse_of(uint32_t arity, uint32_t fingerprint_bits, uint32_t segment_slots, uint32_t num_segments,
@@ -33,10 +32,10 @@ static inline uint64_t table_offset(const mmb_fuse *fuse)
 
 uint64_t mmb_fuse_bytes(const mmb_fuse *fuse)
 {
-    return fuse->num_shards == 0 ? LINE_BYTES : table_offset(fuse) + lines_of(UINT64_C(64) * fuse->num_shards);
+    return fuse->num_shards == 0 ? MMB_LINE_BYTES : table_offset(fuse) + lines_of(UINT64_C(64) * fuse->num_shards);
 }
 
-/* Ask for the line of a slot, or both lines if what read_slot() reads may lie in two. */
+/* Request the line of a slot, or both lines if what read_slot() reads may lie in two. */
 MMB_INLINE void prefetch_slot(const uint8_t *shard, uint64_t slot, uint32_t width)
 {
     const uint8_t *bytes = slot_bytes(shard, slot, width);
@@ -47,7 +46,8 @@ MMB_INLINE void prefetch_slot(const uint8_t *shard, uint64_t slot, uint32_t widt
     }
 }
 
-uint8_t mmb_fuse_contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash hash)
+/* One key. `arity` is a constant where this is called. */
+MMB_INLINE uint8_t contains(uint32_t arity, const mmb_fuse *fuse, const uint8_t *payload, mmb_hash hash)
 {
     uint64_t slots[MMB_FUSE_MAX_ARITY];
     uint64_t rest;
@@ -57,13 +57,13 @@ uint8_t mmb_fuse_contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash
     }
     const uint64_t shard = shard_of(fuse, hash, &rest);
     const uint64_t seed = load64(payload + table_offset(fuse) + 8 * shard);
-    places(fuse, fuse->arity, rest, hash.lo, seed, slots);
-    return combined(payload + shard * fuse->shard_bytes, slots, fuse->arity, fuse->fingerprint_bits) ==
+    places(fuse, arity, rest, hash.lo, seed, slots);
+    return combined(payload + shard * fuse->shard_bytes, slots, arity, fuse->fingerprint_bits) ==
            fingerprint(hash, fuse->fingerprint_bits);
 }
 
-/* The loop over keys, once: `arity` and `width` are constants where it is called. A group's slots are asked for before any of
-   them is read, so that its cache misses overlap. */
+/* The loop over keys, once: `arity` and `width` are constants where it is called. The slots of a group are requested before any
+   of them is read, so that its cache misses overlap. */
 MMB_INLINE void look_up(const mmb_fuse *fuse, uint32_t arity, uint32_t width, const uint8_t *payload,
                         const mmb_hash *hashes, size_t n, uint8_t *maybe)
 {
@@ -89,52 +89,40 @@ MMB_INLINE void look_up(const mmb_fuse *fuse, uint32_t arity, uint32_t width, co
     }
 }
 
-void mmb_fuse_look_up(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe)
+MMB_INLINE void contains_many(uint32_t arity, const mmb_fuse *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                              uint8_t *maybe)
 {
-    const mmb_fuse *shape = fuse;
-
-    if (shape->num_shards == 0) {
+    if (fuse->num_shards == 0) {
         memset(maybe, 0, n);
-    } else if (shape->arity == 3) {
-        switch (shape->fingerprint_bits) {
-        case 8:
-            look_up(shape, 3, 8, payload, hashes, n, maybe);
-            break;
-        case 16:
-            look_up(shape, 3, 16, payload, hashes, n, maybe);
-            break;
-        default:
-            look_up(shape, 3, shape->fingerprint_bits, payload, hashes, n, maybe);
-        }
-    } else {
-        switch (shape->fingerprint_bits) {
-        case 8:
-            look_up(shape, 4, 8, payload, hashes, n, maybe);
-            break;
-        case 16:
-            look_up(shape, 4, 16, payload, hashes, n, maybe);
-            break;
-        default:
-            look_up(shape, 4, shape->fingerprint_bits, payload, hashes, n, maybe);
-        }
+        return;
+    }
+    switch (fuse->fingerprint_bits) {
+    case 8:
+        look_up(fuse, arity, 8, payload, hashes, n, maybe);
+        break;
+    case 16:
+        look_up(fuse, arity, 16, payload, hashes, n, maybe);
+        break;
+    default:
+        look_up(fuse, arity, fuse->fingerprint_bits, payload, hashes, n, maybe);
     }
 }
 
-size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
+static size_t pages_of(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
 {
-    const mmb_fuse *shape = fuse;
-    const uint32_t width = shape->fingerprint_bits;
+    const mmb_fuse *fuse = &shape->fuse;
+    const uint32_t width = fuse->fingerprint_bits;
     size_t written = 0;
 
-    for (size_t i = 0; i < n && shape->num_shards > 0; i++) {
+    for (size_t i = 0; i < n && fuse->num_shards > 0; i++) {
         uint64_t slots[MMB_FUSE_MAX_ARITY];
         uint64_t rest;
-        const uint64_t shard = shard_of(shape, hashes[i], &rest);
-        const uint64_t seed_offset = table_offset(shape) + 8 * shard;
-        places(shape, shape->arity, rest, hashes[i].lo, load64(payload + seed_offset), slots);
+        const uint64_t shard = shard_of(fuse, hashes[i], &rest);
+        const uint64_t seed_offset = table_offset(fuse) + 8 * shard;
+        places(fuse, fuse->arity, rest, hashes[i].lo, load64(payload + seed_offset), slots);
         pages[written++] = seed_offset / MMB_PAGE_BYTES;
-        for (uint32_t j = 0; j < shape->arity; j++) {
-            const uint64_t first_bit = 8 * shard * shape->shard_bytes + slots[j] * width;
+        for (uint32_t j = 0; j < fuse->arity; j++) {
+            const uint64_t first_bit = 8 * shard * fuse->shard_bytes + slots[j] * width;
             const uint64_t first = first_bit / (8 * MMB_PAGE_BYTES);
             const uint64_t last = (first_bit + width - 1) / (8 * MMB_PAGE_BYTES);
             pages[written++] = first;
@@ -145,3 +133,31 @@ size_t mmb_fuse_pages_of(const void *fuse, const uint8_t *payload, const mmb_has
     }
     return written;
 }
+
+static uint64_t payload_bytes(const mmb_shape *shape)
+{
+    return mmb_fuse_bytes(&shape->fuse);
+}
+
+/* A row: the functions for one arity. */
+#define LAYOUT(name, arity)                                                                                                    \
+    static uint8_t name##_contains(const mmb_shape *shape, const uint8_t *payload, mmb_hash hash)                              \
+    {                                                                                                                          \
+        return contains(arity, &shape->fuse, payload, hash);                                                                   \
+    }                                                                                                                          \
+    static void name##_contains_many(const mmb_shape *shape, const uint8_t *payload, const mmb_hash *hashes, size_t n,         \
+                                     uint8_t *maybe)                                                                           \
+    {                                                                                                                          \
+        contains_many(arity, &shape->fuse, payload, hashes, n, maybe);                                                         \
+    }                                                                                                                          \
+    const mmb_layout mmb_##name = {                                                                                            \
+        .payload_bytes = payload_bytes,                                                                                        \
+        .contains = name##_contains,                                                                                           \
+        .contains_many = name##_contains_many,                                                                                 \
+        .pages_of = pages_of,                                                                                                  \
+        .max_probes = arity,                                                                                                   \
+        .max_pages_per_key = 2 * (arity) + 1,                                                                                  \
+    };
+
+LAYOUT(fuse3, 3)
+LAYOUT(fuse4, 4)

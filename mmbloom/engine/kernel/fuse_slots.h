@@ -1,11 +1,11 @@
-/* Where a key of a fuse filter lies and what its slots must give: for fuse.c, which reads, and fuse_build.c, which builds.
+/* The slots and the fingerprint of a key, for fuse.c, which reads, and fuse_build.c, which builds.
    A change of places() or fingerprint() makes existing files answer "definitely not" for keys they hold: a better rule gets
-   new numbers of probe schemes (5 and 6 of FORMAT.md are these). */
+   new numbers of probe schemes (these are 5 and 6 of FORMAT.md) and new rows. */
 #ifndef MMB_FUSE_SLOTS_H
 #define MMB_FUSE_SLOTS_H
 
 #include "fuse.h"
-#include "layouts.h"
+#include "multiply.h"
 
 #define PLACE_BITS 18U
 
@@ -19,12 +19,13 @@ static inline uint64_t load64(const uint8_t *bytes)
     return load32(bytes) | (uint64_t)load32(bytes + 4) << 32;
 }
 
+/* The shard of a key. *rest is what remains of hi, uniform again. */
 static inline uint64_t shard_of(const mmb_fuse *fuse, mmb_hash hash, uint64_t *rest)
 {
     return multiply_high(hash.hi, fuse->num_shards, rest);
 }
 
-/* The slots of a key, one in each of `arity` neighbouring segments; `rest` is what shard_of() has left of hi. */
+/* The slots of a key, one in each of `arity` neighbouring segments; `rest` comes from shard_of(). */
 MMB_INLINE void places(const mmb_fuse *fuse, uint32_t arity, uint64_t rest, uint64_t lo, uint64_t seed, uint64_t *slots)
 {
     const uint64_t mask = fuse->segment_slots - 1;
@@ -63,7 +64,7 @@ MMB_INLINE uint32_t read_slot(const uint8_t *shard, uint64_t slot, uint32_t widt
     if (width == 16) {
         return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
     }
-    if (width <= 25) { /* 7 bits before it and its own fit into 32 */
+    if (width <= 25) { /* its bits and up to 7 before them fit in 32 */
         return (load32(bytes) >> shift) & mask;
     }
     return (uint32_t)((load32(bytes) | (uint64_t)bytes[4] << 32) >> shift) & mask;

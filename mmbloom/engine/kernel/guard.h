@@ -1,13 +1,13 @@
-/* Mapped files that somebody cuts short: an error instead of the end of the process.
+/* Mapped files that another process truncates: an error instead of a crash.
 
-   A touch behind the end of a file is a SIGBUS. The handler here gives the process zero bytes in place of what is gone, and
-   notes it in the record of the map; whoever has read the map asks the record before it believes what it read. Zero bytes
-   alone would be answers, and wrong ones: a key that is in would be "definitely not" in.
+   An access beyond the end of a file raises SIGBUS. The handler here puts zero bytes in place of the missing ones and notes that
+   in the record of the map. A reader checks the record before it trusts what it has read: zero bytes alone would give wrong
+   answers, "definitely not" for a key that is in the filter.
 
-   The one part of the kernel with a global state, since a process has one handler of a signal: nothing of it runs before
-   mmb_guard_install(). Only maps that were given to mmb_guard_watch() are touched; every other SIGBUS goes to the handler
-   that was there before, or kills the process as ever. Linux: relies on a faulting access being tried again after the
-   handler, and on mmap() in a handler, which is a bare system call. */
+   This is the only part of the kernel with global state, because a process has one handler per signal. Nothing happens before
+   mmb_guard_install(). Only maps given to mmb_guard_watch() are affected; any other SIGBUS goes to the previous handler, or kills
+   the process as it would without this file. Linux only: relies on a faulting access being repeated after the handler, and on
+   mmap() being a plain system call that a handler may make. */
 #ifndef MMB_GUARD_H
 #define MMB_GUARD_H
 
@@ -16,21 +16,21 @@
 /* The record of one map. */
 typedef struct mmb_guard mmb_guard;
 
-/* Take SIGBUS over; again: do nothing. Returns 0 or an errno. The caller lets no two threads in at once. */
+/* Install the handler; a second call does nothing. Returns 0 or an errno. Requires: no two threads call this at once. */
 int mmb_guard_install(void);
 
-/* 1 after that. */
+/* 1 if the handler is installed, else 0. */
 int mmb_guard_is_installed(void);
 
-/* Watch the `length` bytes mapped at `start` of the file `fd`, which stays the caller's and open until mmb_guard_forget().
-   NULL: too many maps are watched already. */
+/* Watch the `length` bytes of the file `fd` that are mapped at `start`. Returns NULL if too many maps are watched already.
+   Requires: the caller keeps `fd` open until mmb_guard_forget(). */
 mmb_guard *mmb_guard_watch(const void *start, size_t length, int fd);
 
-/* Stop; before the map is unmapped, so that no other map at its place is taken for it. */
+/* Stop watching. Requires: the map still exists, so that no other map can have taken its address. */
 void mmb_guard_forget(mmb_guard *guard);
 
-/* 1 if nothing that was read of the map before this call was made up: neither by the handler, nor by the system, which fills
-   the last page of a file that was cut with zero bytes. Cost: one fstat(). */
+/* 1 if everything read from the map before this call came from the file, else 0: the handler has put in zero bytes, or the file
+   was truncated within its last page, which the system fills with zero bytes. Cost: one fstat(). */
 int mmb_guard_is_whole(mmb_guard *guard);
 
 #endif

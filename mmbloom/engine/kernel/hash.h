@@ -7,8 +7,8 @@
 /* XXH3-128 of `length` bytes under `seed`. */
 mmb_hash mmb_hash_bytes(const uint8_t *bytes, size_t length, uint64_t seed);
 
-/* Hash n views in order. *count is n, or on failure the index of the view that could not be hashed; the hashes before it
-   are written. */
+/* Hash n views in order. Sets *count to n; on failure, to the index of the view that could not be hashed. The hashes before it
+   have been written. Fails as mmb_canonical(). */
 mmb_status mmb_hash_views(const mmb_view *views, size_t n, uint64_t seed, mmb_key_form form, mmb_hash *hashes,
                           size_t *count);
 

@@ -1,4 +1,4 @@
-/* How one 32-bit word of a hash makes up to 16 probes of a line: layouts `line`, `page` and `narrow`. */
+/* How one 32-bit word of a hash becomes up to 16 probes in a line: layouts `line`, `page`, `narrow` and `counters`. */
 #ifndef MMB_MIXING_H
 #define MMB_MIXING_H
 
@@ -20,7 +20,7 @@ static const uint32_t ADDENDS[16] = {
     0x8FF34781, 0x2E2AC13A, 0xCC623AF3, 0x6A99B4AC, 0x08D12E65, 0xA708A81E, 0x454021D7, 0xE3779B90,
 };
 
-/* Probe i of the word h, 0 <= i < 16. Its upper bits say where: 9 of them in a line of 512 bits, 7 in one of 128. */
+/* Probe i of the word h, 0 <= i < 16. Its upper bits are the result: 9 of them for 512 bits, 7 for 128 bits or counters. */
 static inline uint32_t mix_probe(uint32_t h, uint32_t i)
 {
     return h * MULTIPLIERS[i] + ADDENDS[i];
@@ -44,8 +44,8 @@ MMB_AVX2 static inline __m256i first_lanes(uint32_t count)
     return _mm256_srli_epi32(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lanes), 31);
 }
 
-/* Of the sixteen 32-bit words of a 64-byte line, the one that the upper 4 bits of each lane name. The shuffles read the low 3
-   bits of a word's number, the blend its highest. */
+/* For each lane, the 32-bit word of a line that its upper 4 bits select, of 16. The shuffles read the low 3 bits of that number, the
+   blend the highest. */
 MMB_AVX2 static inline __m256i eight_words(const uint8_t *line, __m256i mixed)
 {
     const __m256i lower = _mm256_loadu_si256((const __m256i *)(const void *)line);

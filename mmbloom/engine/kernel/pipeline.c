@@ -34,8 +34,8 @@ mmb_status mmb_hash_source(mmb_source *source, const mmb_keying *keying, mmb_has
     return MMB_OK;
 }
 
-mmb_status mmb_contains_views(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
-                              const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
+mmb_status mmb_contains_views(const mmb_layout *layout, const mmb_shape *shape, const uint8_t *payload,
+                              const mmb_keying *keying, const mmb_view *views, size_t n, uint8_t *maybe, size_t *count)
 {
     mmb_hash hashes[CHUNK_KEYS];
 
@@ -47,15 +47,15 @@ mmb_status mmb_contains_views(const mmb_lookup *lookup, const uint8_t *payload, 
             *count = done + hashed;
             return status;
         }
-        lookup->contains_many(lookup->shape, payload, hashes, keys, maybe + done);
+        layout->contains_many(shape, payload, hashes, keys, maybe + done);
         done += keys;
     }
     *count = n;
     return MMB_OK;
 }
 
-mmb_status mmb_contains_source(const mmb_lookup *lookup, const uint8_t *payload, const mmb_keying *keying,
-                               mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
+mmb_status mmb_contains_source(const mmb_layout *layout, const mmb_shape *shape, const uint8_t *payload,
+                               const mmb_keying *keying, mmb_source *source, uint8_t *maybe, size_t max, size_t *count)
 {
     mmb_view views[CHUNK_KEYS];
     size_t done = 0;
@@ -65,7 +65,7 @@ mmb_status mmb_contains_source(const mmb_lookup *lookup, const uint8_t *payload,
         size_t looked_up = 0;
         const mmb_status filling = mmb_source_fill(source, views, smaller(CHUNK_KEYS, max - done), &filled);
         const mmb_status status =
-            mmb_contains_views(lookup, payload, keying, views, filled, maybe + done, &looked_up);
+            mmb_contains_views(layout, shape, payload, keying, views, filled, maybe + done, &looked_up);
         done += looked_up;
         if (status != MMB_OK || filling != MMB_OK || filled == 0) {
             *count = done;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "layouts.h"
+#include "multiply.h"
 
 #define TOP_BITS 14U /* of the first round: 2^14 counters of 4 bytes are a part of the L2 cache */
 #define COUNTERS ((size_t)1 << TOP_BITS)

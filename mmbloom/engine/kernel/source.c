@@ -95,7 +95,7 @@ static inline size_t line_end(const mmb_source *source, size_t start)
     return find_byte(source, start, source->data_bytes, '\n');
 }
 
-/* The byte behind the LF that is at `end`, or the end of the data. */
+/* The byte after the LF at `end`, or the end of the data. */
 static inline size_t behind(const mmb_source *source, size_t end)
 {
     return end < source->data_bytes ? end + 1 : end;
@@ -107,7 +107,7 @@ static inline size_t text_length(const mmb_source *source, size_t start, size_t 
     return end - start - (end > start && source->data[end - 1] == '\r' ? 1 : 0);
 }
 
-/* Whether the line is a key, or a bad line that stands in for one. */
+/* Whether the line is a key, or a bad line in the place of one. */
 static inline int is_wanted(const mmb_source *source, size_t start, size_t length)
 {
     if (length == 0) {
@@ -176,7 +176,7 @@ void mmb_source_skip_line(mmb_source *source)
     source->next = behind(source, line_end(source, source->next));
 }
 
-/* Counts of up to 255 fit a byte: so many bytes in each of `width` columns, and the compiler counts a row in one step. */
+/* Counts up to 255 fit in a byte. With 255 rows of `width` columns the compiler counts a row in one step. */
 MMB_INLINE size_t count_with(size_t width, const uint8_t *data, size_t data_bytes)
 {
     size_t total = 0;
@@ -247,7 +247,7 @@ int mmb_offsets_are_valid(mmb_source_layout layout, const void *offsets, size_t 
     return valid && last <= data_bytes;
 }
 
-size_t mmb_lines_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted, uint8_t *out)
+size_t mmb_text_select(const mmb_source *source, const uint8_t *flags, size_t num_flags, uint8_t wanted, uint8_t *out)
 {
     size_t written = 0;
     size_t key = 0;

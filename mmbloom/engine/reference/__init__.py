@@ -2,21 +2,19 @@
 
 Written to be read beside FORMAT.md, not to be fast: a look-up takes microseconds where the kernel
 takes nanoseconds. Data flows as in the kernel: ``keys`` -> ``hashes`` -> ``probes`` ->
-``payloads``; ``core`` and one file a kind put them together. The names are those of
-``_kernel.pyi``, which documents them; tests/engine/test_engines.py holds the two engines together
-byte for byte.
+``payloads``; ``view`` puts them together, ``core`` holds what a filter answers from. The names are
+those of ``_kernel.pyi``, which documents them; tests/engine/test_engines.py holds the two engines
+together byte for byte.
 """
 
-from mmbloom.engine.reference.bloom import BloomCore
-from mmbloom.engine.reference.core import ChangingCore, FilterCore
+from mmbloom.engine.reference.core import Core
 from mmbloom.engine.reference.counting import (
-    CountingCore,
     count_part,
     counter_histogram,
     flatten_counters,
     unite_counters,
 )
-from mmbloom.engine.reference.fuse import FuseCore, fuse_scratch_bytes, fuse_shard
+from mmbloom.engine.reference.fuse import fuse_scratch_bytes, fuse_shard
 from mmbloom.engine.reference.guard import Guard, guard_is_installed, install_guard
 from mmbloom.engine.reference.hashes import (
     hash_batch,
@@ -44,20 +42,18 @@ from mmbloom.engine.reference.payloads import (
     popcount,
 )
 from mmbloom.engine.reference.probes import probes
+from mmbloom.engine.reference.view import View
 
 __all__ = [
     "ENGINE",
-    "BloomCore",
-    "ChangingCore",
-    "CountingCore",
-    "FilterCore",
-    "FuseCore",
+    "Core",
     "Guard",
     "LinesBatch",
     "ObjectBatch",
     "OffsetsBatch",
     "Partitions",
     "RowsBatch",
+    "View",
     "add_part",
     "checksum64",
     "count_lines",

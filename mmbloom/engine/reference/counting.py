@@ -1,201 +1,60 @@
-"""A counting filter, and whole payloads of counters: the reference of CountingCore."""
+"""Counters of four bits, and whole payloads of them: FORMAT.md, "Counting filters"."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmbloom.engine.reference.core import MAX_CANARIES, PAGE_BYTES, ChangingCore
-from mmbloom.engine.reference.hashes import HASH, hash_key
+from mmbloom.engine.reference.hashes import HASH
 from mmbloom.engine.reference.probes import NARROW, NARROW_BITS, probes
-from mmbloom.errors import AbsentKeyError, CapacityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Self
+    from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer as Buffer
     from _typeshed import WriteableBuffer
 
-MOST = 15  # a counter that is there stays there: it no longer knows how many keys it counts
+MOST = 15  # a full counter never changes: the number of keys that it counts is unknown
 LINE_BYTES = NARROW_BITS // 2
 
 
-class CountingCore(ChangingCore):
-    """The counters of one filter over one payload; CountingBloomFilter inherits from it."""
+class Counters:
+    """Counters of four bits: a Bloom filter that keys can be removed from."""
 
-    _first: tuple[tuple[int, int], ...]
-    _recent: list[tuple[int, int]]
+    skips_known = False  # a key that is "maybe" is counted once more
 
-    def _attach(  # noqa: PLR0913 - the kernel's signature
-        self,
-        payload: Buffer,
-        num_counters: int,
-        num_probes: int,
-        seed: int,
-        key_form: int,
-        *,
-        writable: bool,
-        write_through: bool,
-        keys_added: int,
-        limit: int | None,
-        num_saturated: int,
-    ) -> None:
-        if not 0 < num_counters <= 1 << 53 or num_counters % NARROW_BITS:
-            raise ValueError(f"num_counters is {num_counters}; not a multiple of {NARROW_BITS}")
-        self._num_counters, self._num_probes = num_counters, num_probes
-        self._saturated, self._has_removed, self._drift = num_saturated, keys_added > 0, 0
-        self._hold_changing(
-            payload, 4 * num_counters, writable, write_through, seed, key_form, keys_added, limit
-        )
+    def __init__(self, num_counters: int, num_probes: int) -> None:
+        self.geometry = NARROW, num_counters, num_probes
+        self.num_bytes = num_counters // 2
 
-    def _take_shape(self, other: Self) -> None:
-        super()._take_shape(other)
-        self._num_counters, self._num_probes = other._num_counters, other._num_probes
-        self._saturated, self._has_removed = other._saturated, other._has_removed
-        self._drift = other._drift
+    def contains(self, payload: memoryview, hi: int, lo: int) -> bool:
+        """Return whether no counter is zero."""
+        return self.least(payload, hi, lo) > 0
 
-    @property
-    def num_saturated(self) -> int:
-        """Counters that are at the most, and stay there."""
-        return self._saturated
+    def least(self, payload: memoryview, hi: int, lo: int) -> int:
+        """Return the least counter of a key."""
+        return min(payload[i >> 1] >> 4 * (i & 1) & MOST for i in probes(*self.geometry, hi, lo))
 
-    @num_saturated.setter
-    def num_saturated(self, number: int) -> None:
-        self._saturated = number
+    def bytes_read(self, payload: memoryview, hi: int, lo: int) -> list[int]:  # noqa: ARG002
+        """Return where the counters lie."""
+        return [i >> 1 for i in probes(*self.geometry, hi, lo)]
 
-    def _keys_by_estimate(self) -> int:
-        """Return a count of the keys that is not too high: a hook."""
-        return self._keys_added
+    def add(self, payload: memoryview, hi: int, lo: int) -> int:
+        """Count a key in; return how many counters became full."""
+        return self._step(payload, hi, lo, 1)
 
-    def _counters_of(self, hi: int, lo: int) -> set[int]:
-        return set(probes(NARROW, self._num_counters, self._num_probes, hi, lo))
+    def remove(self, payload: memoryview, hi: int, lo: int) -> int:
+        """Count a key out; return 0: no counter becomes full."""
+        return self._step(payload, hi, lo, -1)
 
-    def _least(self, payload: memoryview, counters: Iterable[int]) -> int:
-        return min(payload[i >> 1] >> 4 * (i & 1) & MOST for i in counters)
-
-    def _contains_hash(self, hi: int, lo: int) -> bool:
-        with self._mutex:
-            return self._least(self._bytes(), self._counters_of(hi, lo)) > 0
-
-    def _bytes_read(self, hi: int, lo: int) -> list[int]:
-        return [i >> 1 for i in self._counters_of(hi, lo)]
-
-    def count_estimate(self, key: object, /) -> int:
-        """Return the least counter of *key*."""
-        if self._is_due():
-            self._look_at_path()
-        with self._mutex:
-            payload = self._bytes()
-            counters = self._counters_of(*hash_key(key, self._seed, self._key_form))
-            return self._least(payload, counters)
-
-    def add(self, key: object, /) -> bool:
-        """Add one key; return whether it was new."""
-        return self._add_hashes(HASH.pack(*hash_key(key, self._seed, self._key_form))) == 1
-
-    def remove(self, key: object, /) -> bool:
-        """Remove one key; return whether it is certainly absent now."""
-        return self._remove_hashes(HASH.pack(*hash_key(key, self._seed, self._key_form))) == 1
-
-    def _add_hashes(self, hashes: Buffer) -> int:
-        num_new = 0
-        with self._mutex:
-            payload = self._check_writable()
-            try:
-                for key in HASH.iter_unpack(bytes(hashes)):
-                    counters = self._counters_of(*key)
-                    if self._least(payload, counters) == 0:
-                        if not self._has_room_for(1):
-                            raise CapacityError(self._where(), self._limit or 0, num_new)
-                        self._keys_added += 1
-                        num_new += 1
-                    self._step(payload, counters, 1)
-                    self._keep_canary(key)
-                    self._recent = [*self._recent, (key[0], key[1])][-MAX_CANARIES:]
-            finally:
-                if self._write_through:
-                    self._publish()
-        return num_new
-
-    def _remove_hashes(self, hashes: Buffer) -> int:
-        num_gone = 0
-        with self._mutex:
-            payload = self._check_writable()
-            try:
-                for index, key in enumerate(HASH.iter_unpack(bytes(hashes))):
-                    counters = self._counters_of(*key)
-                    if self._least(payload, counters) == 0:
-                        raise AbsentKeyError(self._where(), index)
-                    self._has_removed = True
-                    self._step(payload, counters, -1)
-                    num_gone += self._least(payload, counters) == 0
-            finally:
-                self._keys_added -= min(self._keys_added, num_gone)
-                self._drop_lost_canaries()
-                if self._write_through:
-                    self._publish()
-        return num_gone
-
-    def _has_room_for(self, num_keys: int) -> bool:
-        """Return whether new keys fit; if it seems not, as the counters tell after removals."""
-        with self._mutex:
-            if self._limit is None:
-                return True
-            if self._keys_added - self._drift + num_keys > self._limit and self._has_removed:
-                self._has_removed = False
-                self._drift = max(0, self._keys_added - self._keys_by_estimate())
-            return self._keys_added - self._drift + num_keys <= self._limit
-
-    def _step(self, payload: memoryview, counters: Iterable[int], step: int) -> None:
-        """Count up or down; what is at the most stays there."""
-        self._marks += self._write_through
-        for i in counters:
+    def _step(self, payload: memoryview, hi: int, lo: int, step: int) -> int:
+        """Count up or down, once for each counter of the key; a full one stays as it is."""
+        num_full = 0
+        for i in set(probes(*self.geometry, hi, lo)):
             shift = 4 * (i & 1)
             if payload[i >> 1] >> shift & MOST != MOST:
                 payload[i >> 1] += step << shift
-                self._saturated += payload[i >> 1] >> shift & MOST == MOST
-            if self._write_through:
-                self._dirty.add((i >> 1) // PAGE_BYTES)
-
-    def _keep_canary(self, key: tuple[int, ...]) -> None:
-        """Keep the first distinct keys, as long as they are in."""
-        if len(self._first) < MAX_CANARIES and key not in self._first:
-            self._first += ((key[0], key[1]),)
-
-    def _drop_lost_canaries(self) -> None:
-        self._first = tuple(key for key in self._first if self._contains_hash(*key))
-
-    @property
-    def _canary_hashes(self) -> tuple[tuple[int, int], ...]:
-        """Return the first and the latest keys: any may be a canary, as long as it is in."""
-        return tuple(dict.fromkeys((*self._first, *self._recent)))
-
-    @_canary_hashes.setter
-    def _canary_hashes(self, hashes: tuple[tuple[int, int], ...]) -> None:
-        self._first, self._recent = tuple(hashes[:MAX_CANARIES]), []
-
-    def _load(self, other: Buffer, keys_added: int) -> None:
-        with self._mutex:
-            super()._load(other, keys_added)
-            self._saturated, self._has_removed = counter_histogram(self._bytes())[1], True
-
-    def _combine(self, other: Buffer | None, operation: str, keys_added: int) -> None:
-        with self._mutex:
-            payload = self._check_writable()
-            size = len(payload)
-            operand = bytes(size) if other is None else memoryview(other).cast("B")
-            if len(operand) != size:
-                raise ValueError(f"payloads of {size} and {len(operand)} bytes")
-            if operation == "or":
-                unite_counters(payload, operand)
-            elif operation == "clear":
-                payload[:] = bytes(size)
-            else:
-                raise KeyError(operation)
-            self._saturated = counter_histogram(payload)[1]
-            self._keys_added, self._has_removed = keys_added, True
-            self._drop_lost_canaries()
-            self._mark_everything()
+                num_full += payload[i >> 1] >> shift & MOST == MOST
+        return num_full
 
 
 def _each(payload: Buffer) -> Iterator[int]:

@@ -1,17 +1,14 @@
-"""Binary fuse filters: the reference of FuseCore and fuse_shard, FORMAT.md, "Fuse filters"."""
+"""Binary fuse filters, looked up and constructed: FORMAT.md, "Fuse filters"."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmbloom.engine.reference.core import FilterCore
 from mmbloom.engine.reference.hashes import HASH, MASK64
 from mmbloom.engine.reference.probes import GOLDEN64
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from _typeshed import ReadableBuffer as Buffer
 
 LINE_BITS = 512
@@ -66,63 +63,38 @@ class Fuse(NamedTuple):
         """Return what the slots of a key must give together."""
         return (hi ^ lo) & (1 << self.fingerprint_bits) - 1
 
+    def contains(self, payload: memoryview, hi: int, lo: int) -> bool:
+        """Return whether the slots of a key give its fingerprint."""
+        if not self.num_shards:
+            return False
+        base, slots = self._places(payload, hi, lo)
+        shard = payload[base : base + self.shard_bytes]
+        found = 0
+        for slot in slots:
+            found ^= _read(shard, slot, self.fingerprint_bits)
+        return found == self.fingerprint(hi, lo)
 
-def _line_bytes(num_bits: int) -> int:
-    return -(-num_bits // LINE_BITS) * (LINE_BITS // 8)
-
-
-class FuseCore(FilterCore):
-    """The fingerprints of one fuse filter; FuseFilter inherits from it."""
-
-    def _attach(  # noqa: PLR0913, PLR0917 - the kernel's signature
-        self,
-        payload: Buffer,
-        arity: int,
-        fingerprint_bits: int,
-        segment_slots: int,
-        num_segments: int,
-        num_shards: int,
-        seed: int,
-        key_form: int,
-        *,
-        keys_added: int,
-    ) -> None:
-        self._fuse = Fuse(arity, fingerprint_bits, segment_slots, num_segments, num_shards)
-        num_bits = 8 * self._fuse.num_bytes
-        self._hold(payload, num_bits, False, seed, key_form, keys_added)  # noqa: FBT003 - writable
-
-    def _take_shape(self, other: Self) -> None:
-        self._fuse = other._fuse
-
-    def _contains_hash(self, hi: int, lo: int) -> bool:
-        with self._mutex:
-            payload = self._bytes()
-            if not self._fuse.num_shards:
-                return False
-            width, (base, slots) = self._fuse.fingerprint_bits, self._places(payload, hi, lo)
-            shard = payload[base : base + self._fuse.shard_bytes]
-            found = 0
-            for slot in slots:
-                found ^= _read(shard, slot, width)
-            return found == self._fuse.fingerprint(hi, lo)
-
-    def _bytes_read(self, hi: int, lo: int) -> list[int]:
-        if not self._fuse.num_shards:
+    def bytes_read(self, payload: memoryview, hi: int, lo: int) -> list[int]:
+        """Return where the seed of the shard and the fingerprints of a key lie."""
+        if not self.num_shards:
             return []
-        width, (base, slots) = self._fuse.fingerprint_bits, self._places(self._bytes(), hi, lo)
+        width, (base, slots) = self.fingerprint_bits, self._places(payload, hi, lo)
         ends = [base + (slot * width + bit >> 3) for slot in slots for bit in (0, width - 1)]
         return [self._seed_offset(hi), *ends]
 
     def _seed_offset(self, hi: int) -> int:
-        fuse = self._fuse
-        return fuse.num_shards * fuse.shard_bytes + SEED_BYTES * fuse.shard_of(hi)[0]
+        return self.num_shards * self.shard_bytes + SEED_BYTES * self.shard_of(hi)[0]
 
     def _places(self, payload: memoryview, hi: int, lo: int) -> tuple[int, list[int]]:
-        """Return where the shard of a hash begins, and its slots there."""
+        """Return where the shard of a key begins, and its slots there."""
         at = self._seed_offset(hi)
         seed = int.from_bytes(payload[at : at + SEED_BYTES], "little")
-        shard, rest = self._fuse.shard_of(hi)
-        return shard * self._fuse.shard_bytes, self._fuse.slots(rest, lo, seed)
+        shard, rest = self.shard_of(hi)
+        return shard * self.shard_bytes, self.slots(rest, lo, seed)
+
+
+def _line_bytes(num_bits: int) -> int:
+    return -(-num_bits // LINE_BITS) * (LINE_BITS // 8)
 
 
 def _read(shard: Buffer, slot: int, width: int) -> int:

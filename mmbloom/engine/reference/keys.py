@@ -42,7 +42,7 @@ def canonical_bytes(key: object, key_form: int, where: str = "key") -> bytes:
 
 
 def decode_hex(digits: bytes, where: str) -> bytes:
-    """Return the bytes that *digits* spell; unlike bytes.fromhex, white space is no digit."""
+    """Return the bytes that *digits* spell; unlike bytes.fromhex, white space is refused."""
     if len(digits) % 2:
         raise KeyValueError(f"{where}: key form hex: an odd number of hexadecimal digits")
     if not HEX_DIGITS.issuperset(digits):
@@ -69,7 +69,7 @@ class Batch(ABC):
 
     @property
     def most_keys(self) -> int:
-        """At most so many keys are in it."""
+        """An upper bound of the number of keys."""
         return self.num_keys
 
     def describe(self, index: int) -> str:
@@ -113,7 +113,7 @@ def _trimmed(row: memoryview) -> bytes:
 
 
 def _ucs4_text(row: memoryview) -> str:
-    # What is no code point has no UTF-8, just like a surrogate: let it be refused as one.
+    # A number that is not a code point has no UTF-8, like a surrogate. It is refused as one.
     numbers = (c if c <= sys.maxunicode else SURROGATE for c in row.cast("I"))
     return "".join(map(chr, numbers)).rstrip("\0")
 
@@ -203,7 +203,7 @@ class LinesBatch(Batch):
 
     @property
     def most_keys(self) -> int:
-        """At most so many keys are in it."""
+        """An upper bound of the number of keys."""
         return self._num_lines or self._data.count(b"\n") + 1
 
     def describe(self, index: int) -> str:
@@ -220,7 +220,7 @@ class LinesBatch(Batch):
         """Yield the number and the bytes of every line that is a key or a bad one."""
         lines = self._data.split(b"\n")
         if not lines[-1]:
-            del lines[-1]  # behind the last LF is no line
+            del lines[-1]  # nothing follows the last LF
         for number, line in enumerate(lines):
             if line.removesuffix(b"\r"):
                 if not (self._comment and line.startswith(self._comment)):

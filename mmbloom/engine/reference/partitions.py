@@ -58,7 +58,7 @@ class Partitions:
         return max(0, self._num_chunks - used - self._num_partitions)
 
     def chunks_for(self, num_keys: int) -> int:
-        """Return how many chunks adding so many keys to a lane can take at most."""
+        """Return how many chunks adding *num_keys* keys to a lane takes at most."""
         return num_keys // CHUNK_HASHES + 1 + min(num_keys, self._num_partitions)
 
     def add_hashes(self, lane: int, hashes: Buffer) -> None:
@@ -76,7 +76,7 @@ class Partitions:
         key_form: int,
         skip_bad: bool,  # noqa: FBT001 - the kernel's
     ) -> tuple[int, int, list[Exception]]:
-        """Hash the keys of a batch and add them; bad ones are counted and passed over if asked."""
+        """Hash the keys of a batch and add them; bad ones are counted, and skipped if asked."""
         self._check_room(lane, batch.most_keys)
         errors: list[Exception] = []
         count = 0

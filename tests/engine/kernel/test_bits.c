@@ -72,25 +72,6 @@ static void the_fill_of_pages_is_the_mean_of_each_half(void)
     free(pages);
 }
 
-static void payloads_are_united_and_intersected_at_any_length(void)
-{
-    for (size_t n = 0; n <= 100; n++) {
-        uint8_t *a = random_bytes(n, n);
-        uint8_t *b = random_bytes(n, n + 1000);
-        uint8_t *both = copy_of(a, n);
-        uint8_t *either = copy_of(a, n);
-        mmb_and(both, b, n);
-        mmb_or(either, b, n);
-        for (size_t i = 0; i < n; i++) {
-            CHECK(both[i] == (a[i] & b[i]) && either[i] == (a[i] | b[i]));
-        }
-        free(a);
-        free(b);
-        free(both);
-        free(either);
-    }
-}
-
 /* ---- sorting ---------------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
@@ -197,7 +178,6 @@ const test BIT_TESTS[] = {
     TEST(bits_are_counted_at_any_length_and_address),
     TEST(the_histogram_has_every_line_once),
     TEST(the_fill_of_pages_is_the_mean_of_each_half),
-    TEST(payloads_are_united_and_intersected_at_any_length),
     TEST(any_number_of_hashes_is_sorted),
     TEST(equal_sorted_and_reversed_hashes_are_sorted),
     TEST(hashes_that_share_all_but_one_byte_are_sorted),

@@ -1,6 +1,5 @@
-/* Counters of 4 bits: counting.c, held against one number a counter and the probe rule of FORMAT.md, written out once more. */
+/* Counters of 4 bits: counting.c, compared with one number per counter and the probe rule of FORMAT.md, written out once more. */
 #include "bits.h"
-#include "bloom.h"
 #include "check.h"
 #include "counting.h"
 
@@ -9,6 +8,81 @@ static const size_t AROUND_PREFETCH[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 200};
 static const mmb_counting SHAPES[] = {
     {1, 128}, {16, 128}, {2, 256}, {6, 384}, {7, 12800}, {8, 12800}, {9, 12800}, {15, 99968}, {16, 99968},
 };
+
+/* ---- the table of the layout, for a shape ------------------------------------------------------------------------ */
+
+static const mmb_layout *table(void)
+{
+    const mmb_layout *layout = mmb_layout_of(MMB_COUNTERS, 4);
+
+    CHECK(layout != NULL);
+    return layout;
+}
+
+static mmb_shape shape_of(const mmb_counting *counting)
+{
+    return (mmb_shape){.counting = *counting};
+}
+
+static void probes(const mmb_counting *counting, mmb_hash hash, uint64_t *counters)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    table()->probes(&shape, hash, counters);
+}
+
+static uint8_t contains(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    return table()->contains(&shape, payload, hash);
+}
+
+static void contains_many(const mmb_counting *counting, const uint8_t *payload, const mmb_hash *hashes, size_t n,
+                          uint8_t *maybe)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    table()->contains_many(&shape, payload, hashes, n, maybe);
+}
+
+static unsigned count_of(const mmb_counting *counting, const uint8_t *payload, mmb_hash hash)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    return table()->count_of(&shape, payload, hash);
+}
+
+static size_t add_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t room,
+                       mmb_counted *counted, const mmb_dirty *dirty)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    return table()->add_many(&shape, payload, hashes, n, room, counted, dirty);
+}
+
+static size_t remove_many(const mmb_counting *counting, uint8_t *payload, const mmb_hash *hashes, size_t n,
+                          mmb_counted *counted, const mmb_dirty *dirty)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    return table()->remove_many(&shape, payload, hashes, n, counted, dirty);
+}
+
+static void add_part(const mmb_counting *counting, uint8_t *target, uint64_t first, uint64_t num_bytes,
+                     const mmb_hash *hashes, size_t n)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    table()->add_part(&shape, target, first, num_bytes, hashes, n);
+}
+
+static size_t size_of(const mmb_counting *counting)
+{
+    const mmb_shape shape = shape_of(counting);
+
+    return (size_t)table()->payload_bytes(&shape);
+}
 
 /* ---- a model: how often each counter was counted, up to 15 ------------------------------------------------------ */
 
@@ -82,11 +156,6 @@ static int is_model(model m, const uint8_t *payload)
     return 1;
 }
 
-static size_t size_of(const mmb_counting *counting)
-{
-    return (size_t)counting->num_counters / 2;
-}
-
 /* n hashes, most of them several times. */
 static mmb_hash *some_hashes(size_t n, uint64_t seed)
 {
@@ -115,14 +184,13 @@ static void counters_of_a_key_follow_the_rule(void)
             for (size_t h = 0; h < 40; h++) {
                 uint64_t *counters = exactly(k * sizeof *counters);
                 uint64_t page = 99;
-                mmb_counting_probes(&counting, hashes[h], counters);
+                probes(&counting, hashes[h], counters);
                 for (uint32_t j = 0; j < k; j++) {
                     CHECK(counters[j] == counter_of(&counting, hashes[h], j));
                     CHECK(counters[j] < counting.num_counters);
                 }
-                CHECK(mmb_counting_pages_of(&counting, NULL, &hashes[h], 1, &page) == 1);
+                CHECK(table()->pages_of(&(mmb_shape){.counting = counting}, NULL, &hashes[h], 1, &page) == 1);
                 CHECK(page == counters[0] / 8192);
-                CHECK(mmb_counting_meet(&counting, hashes[h], hashes[0]) == (counters[0] / 128 == 0));
                 free(counters);
             }
         }
@@ -135,12 +203,12 @@ static void bits_of_the_narrow_layout_are_the_counters_of_a_key(void)
     mmb_hash *hashes = random_hashes(100, 2);
 
     for (size_t i = 0; i < LENGTH(SHAPES); i++) {
-        const mmb_bloom narrow = {MMB_NARROW, SHAPES[i].num_probes, SHAPES[i].num_counters};
+        const mmb_shape narrow = {.bloom = {SHAPES[i].num_probes, SHAPES[i].num_counters}};
         for (size_t h = 0; h < 100; h++) {
             uint64_t counters[16];
             uint64_t bits[16];
-            mmb_counting_probes(&SHAPES[i], hashes[h], counters);
-            mmb_bloom_probes(&narrow, hashes[h], bits);
+            probes(&SHAPES[i], hashes[h], counters);
+            mmb_layout_of(MMB_NARROW, 4)->probes(&narrow, hashes[h], bits);
             CHECK(memcmp(counters, bits, SHAPES[i].num_probes * sizeof bits[0]) == 0);
         }
     }
@@ -164,7 +232,7 @@ static void adds_and_removes_count_what_the_rule_says(void)
                 expected.num_keys += model_least(m, hashes[h]) == 0;
                 expected.num_saturated += model_step(m, hashes[h], 1);
             }
-            CHECK(mmb_counting_add_many(counting, payload, hashes, n, UINT64_MAX, &counted, NULL) == n);
+            CHECK(add_many(counting, payload, hashes, n, UINT64_MAX, &counted, NULL) == n);
             CHECK(counted.num_keys == expected.num_keys && counted.num_saturated == expected.num_saturated);
             CHECK(is_model(m, payload));
             expected = (mmb_counted){0, 0};
@@ -172,13 +240,34 @@ static void adds_and_removes_count_what_the_rule_says(void)
                 model_step(m, hashes[h], -1);
                 expected.num_keys += model_least(m, hashes[h]) == 0;
             }
-            CHECK(mmb_counting_remove_many(counting, payload, hashes, n / 2, &counted, NULL) == n / 2);
+            CHECK(remove_many(counting, payload, hashes, n / 2, &counted, NULL) == n / 2);
             CHECK(counted.num_keys == expected.num_keys && counted.num_saturated == 0);
             CHECK(is_model(m, payload));
             free(m.counters);
             free(payload);
             free(hashes);
         }
+    }
+}
+
+static void single_adds_count_what_a_batch_counts(void)
+{
+    for (size_t i = 0; i < LENGTH(SHAPES); i++) {
+        const mmb_shape shape = shape_of(&SHAPES[i]);
+        model m = empty_model(&SHAPES[i]);
+        uint8_t *payload = exactly(size_of(&SHAPES[i]));
+        mmb_hash *hashes = some_hashes(100, i);
+        for (size_t h = 0; h < 200; h++) {
+            const unsigned is_new = model_least(m, hashes[h / 2]) == 0;
+            const uint64_t filled = model_step(m, hashes[h / 2], 1);
+            mmb_counted counted = {99, 99};
+            CHECK(table()->add(&shape, payload, hashes[h / 2], &counted) == is_new);
+            CHECK(counted.num_keys == is_new && counted.num_saturated == filled);
+        }
+        CHECK(is_model(m, payload));
+        free(m.counters);
+        free(payload);
+        free(hashes);
     }
 }
 
@@ -189,9 +278,9 @@ static void a_filter_of_which_every_key_was_removed_is_empty(void)
     mmb_hash *hashes = random_hashes(1000, 3);
     mmb_counted counted;
 
-    CHECK(mmb_counting_add_many(&counting, payload, hashes, 1000, UINT64_MAX, &counted, NULL) == 1000);
+    CHECK(add_many(&counting, payload, hashes, 1000, UINT64_MAX, &counted, NULL) == 1000);
     CHECK(counted.num_keys > 900 && counted.num_saturated == 0);
-    CHECK(mmb_counting_remove_many(&counting, payload, hashes, 1000, &counted, NULL) == 1000);
+    CHECK(remove_many(&counting, payload, hashes, 1000, &counted, NULL) == 1000);
     for (size_t i = 0; i < 6400; i++) {
         CHECK(payload[i] == 0);
     }
@@ -213,12 +302,12 @@ static void answers_in_noise_are_those_of_the_rule(void)
             m.counters[c] = (uint8_t)(next_random(&state) % 8 == 0 ? 0 : m.counters[c] | 1 << (c % 4));
             payload[c / 2] = (uint8_t)(payload[c / 2] | m.counters[c] << (c % 2 == 0 ? 0 : 4));
         }
-        mmb_counting_look_up(counting, payload, hashes, 300, maybe);
+        contains_many(counting, payload, hashes, 300, maybe);
         for (size_t h = 0; h < 300; h++) {
             const unsigned least = model_least(m, hashes[h]);
             CHECK(maybe[h] == (least != 0));
-            CHECK(mmb_counting_contains(counting, payload, hashes[h]) == maybe[h]);
-            CHECK(mmb_counting_least(counting, payload, hashes[h]) == least);
+            CHECK(contains(counting, payload, hashes[h]) == maybe[h]);
+            CHECK(count_of(counting, payload, hashes[h]) == least);
         }
         free(m.counters);
         free(payload);
@@ -238,10 +327,10 @@ static void counters_of_more_than_the_caches_hold_answer_alike(void)
         mmb_hash *hashes = random_hashes(n, j);
         uint8_t *maybe = exactly(n);
         mmb_counted counted;
-        CHECK(mmb_counting_add_many(&counting, payload, hashes, n / 2, UINT64_MAX, &counted, NULL) == n / 2);
-        mmb_counting_contains_many(&counting, payload, hashes, n, maybe);
+        CHECK(add_many(&counting, payload, hashes, n / 2, UINT64_MAX, &counted, NULL) == n / 2);
+        contains_many(&counting, payload, hashes, n, maybe);
         for (size_t h = 0; h < n; h++) {
-            CHECK(maybe[h] == mmb_counting_contains(&counting, payload, hashes[h]));
+            CHECK(maybe[h] == contains(&counting, payload, hashes[h]));
             CHECK(h >= n / 2 || maybe[h] == 1);
         }
         free(hashes);
@@ -263,13 +352,13 @@ static void a_counter_that_is_full_stays_full(void)
         num_counters += (uint64_t)!is_repeated(&counting, hashes[0], i);
     }
     for (unsigned times = 1; times <= 20; times++) {
-        CHECK(mmb_counting_add_many(&counting, payload, hashes, 1, 1, &counted, NULL) == 1);
+        CHECK(add_many(&counting, payload, hashes, 1, 1, &counted, NULL) == 1);
         CHECK(counted.num_keys == (times == 1) && counted.num_saturated == (times == 15 ? num_counters : 0));
-        CHECK(mmb_counting_least(&counting, payload, hashes[0]) == (times < 15 ? times : 15));
+        CHECK(count_of(&counting, payload, hashes[0]) == (times < 15 ? times : 15));
     }
     memcpy(full, payload, 64);
     for (unsigned times = 1; times <= 40; times++) {
-        CHECK(mmb_counting_remove_many(&counting, payload, hashes, 1, &counted, NULL) == 1 && counted.num_keys == 0);
+        CHECK(remove_many(&counting, payload, hashes, 1, &counted, NULL) == 1 && counted.num_keys == 0);
         CHECK(memcmp(payload, full, 64) == 0);
     }
     free(hashes);
@@ -296,12 +385,12 @@ static void a_new_key_without_room_ends_a_batch_and_counts_nothing(void)
             model_step(m, hashes[h], 1);
         }
         CHECK(h < 150);
-        CHECK(mmb_counting_add_many(&counting, payload, hashes, 150, room, &counted, NULL) == h);
+        CHECK(add_many(&counting, payload, hashes, 150, room, &counted, NULL) == h);
         CHECK(counted.num_keys == added && is_model(m, payload));
         for (size_t i = 0; i < h; i++) {
             model_step(m, hashes[i], 1);
         }
-        CHECK(mmb_counting_add_many(&counting, payload, hashes, h, 0, &counted, NULL) == h && counted.num_keys == 0);
+        CHECK(add_many(&counting, payload, hashes, h, 0, &counted, NULL) == h && counted.num_keys == 0);
         CHECK(is_model(m, payload));
         free(hashes);
         free(m.counters);
@@ -317,10 +406,10 @@ static void a_key_that_is_certainly_absent_ends_a_batch_and_changes_nothing(void
         model m = empty_model(&counting);
         uint8_t *payload = exactly(size_of(&counting));
         mmb_counted counted;
-        CHECK(mmb_counting_add_many(&counting, payload, hashes, at, UINT64_MAX, &counted, NULL) == at);
-        CHECK(mmb_counting_remove_many(&counting, payload, hashes, 101, &counted, NULL) == at);
+        CHECK(add_many(&counting, payload, hashes, at, UINT64_MAX, &counted, NULL) == at);
+        CHECK(remove_many(&counting, payload, hashes, 101, &counted, NULL) == at);
         CHECK(is_model(m, payload)); /* all that were added are gone */
-        CHECK(mmb_counting_remove_many(&counting, payload, hashes, 101, &counted, NULL) == 0 && counted.num_keys == 0);
+        CHECK(remove_many(&counting, payload, hashes, 101, &counted, NULL) == 0 && counted.num_keys == 0);
         CHECK(is_model(m, payload));
         free(hashes);
         free(m.counters);
@@ -342,9 +431,9 @@ static void the_pages_that_changed_are_dirty(void)
         memcpy(before, payload, size_of(&counting));
         memset(dirty.pages, 0, num_pages);
         if (h < 60) {
-            CHECK(mmb_counting_add_many(&counting, payload, hashes + h, 1, 1, &counted, &dirty) == 1);
+            CHECK(add_many(&counting, payload, hashes + h, 1, 1, &counted, &dirty) == 1);
         } else {
-            CHECK(mmb_counting_remove_many(&counting, payload, hashes + h - 60, 1, &counted, &dirty) == 1);
+            CHECK(remove_many(&counting, payload, hashes + h - 60, 1, &counted, &dirty) == 1);
         }
         for (size_t page = 0; page < num_pages; page++) {
             CHECK(dirty.pages[page] == (memcmp(payload + 4096 * page, before + 4096 * page, 4096) != 0));
@@ -397,12 +486,12 @@ static void parts_of_a_payload_are_the_whole_of_it(void)
         const size_t size = size_of(&SHAPES[s]);
         uint8_t *whole = exactly(size);
         mmb_counted counted;
-        CHECK(mmb_counting_add_many(&SHAPES[s], whole, hashes, 300, UINT64_MAX, &counted, NULL) == 300);
+        CHECK(add_many(&SHAPES[s], whole, hashes, 300, UINT64_MAX, &counted, NULL) == 300);
         for (size_t cut = 0; cut <= size; cut += 64 * (1 + size / 640)) {
             uint8_t *lower = exactly(cut);
             uint8_t *upper = exactly(size - cut);
-            mmb_counting_add_part(&SHAPES[s], lower, 0, cut, hashes, 300);
-            mmb_counting_add_part(&SHAPES[s], upper, cut, size - cut, hashes, 300);
+            add_part(&SHAPES[s], lower, 0, cut, hashes, 300);
+            add_part(&SHAPES[s], upper, cut, size - cut, hashes, 300);
             CHECK(memcmp(lower, whole, cut) == 0);
             CHECK(memcmp(upper, whole + cut, size - cut) == 0);
             free(lower);
@@ -447,6 +536,7 @@ const test COUNTING_TESTS[] = {
     TEST(counters_of_a_key_follow_the_rule),
     TEST(bits_of_the_narrow_layout_are_the_counters_of_a_key),
     TEST(adds_and_removes_count_what_the_rule_says),
+    TEST(single_adds_count_what_a_batch_counts),
     TEST(a_filter_of_which_every_key_was_removed_is_empty),
     TEST(answers_in_noise_are_those_of_the_rule),
     TEST(counters_of_more_than_the_caches_hold_answer_alike),

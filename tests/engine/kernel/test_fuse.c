@@ -1,8 +1,36 @@
-/* Fuse filters: fuse.c. Memory is exactly as large as promised, so that the sanitizers see what is read beside it. */
+/* Fuse filters: fuse.c and fuse_build.c. Memory has exactly the promised size, so that the sanitizers see any read beyond it. */
 #include "check.h"
-#include "fuse.h"
+#include "layout.h"
 
 static const uint32_t WIDTHS[] = {1, 7, 8, 10, 12, 15, 16, 24, 25, 26, 31, 32};
+
+static const mmb_layout *table_of(const mmb_fuse *fuse)
+{
+    const mmb_layout *layout = fuse->arity == 3 ? mmb_layout_of(MMB_FUSE3, 5) : mmb_layout_of(MMB_FUSE4, 6);
+
+    CHECK(layout != NULL && layout->max_probes == fuse->arity);
+    CHECK(layout->payload_bytes(&(mmb_shape){.fuse = *fuse}) == mmb_fuse_bytes(fuse));
+    return layout;
+}
+
+static uint8_t contains(const mmb_fuse *fuse, const uint8_t *payload, mmb_hash hash)
+{
+    return table_of(fuse)->contains(&(mmb_shape){.fuse = *fuse}, payload, hash);
+}
+
+static void contains_many(const mmb_fuse *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint8_t *maybe)
+{
+    table_of(fuse)->contains_many(&(mmb_shape){.fuse = *fuse}, payload, hashes, n, maybe);
+}
+
+static size_t pages_of(const mmb_fuse *fuse, const uint8_t *payload, const mmb_hash *hashes, size_t n, uint64_t *pages)
+{
+    const mmb_layout *layout = table_of(fuse);
+    const size_t count = layout->pages_of(&(mmb_shape){.fuse = *fuse}, payload, hashes, n, pages);
+
+    CHECK(count <= n * layout->max_pages_per_key);
+    return count;
+}
 
 static int by_hi(const void *a, const void *b)
 {
@@ -57,7 +85,7 @@ static void every_key_is_found_in_every_width_and_arity(void)
             mmb_hash *hashes = sorted_hashes(n, 0, w);
             uint8_t *payload = built(&fuse, hashes, n, 64);
             for (size_t i = 0; i < n; i++) {
-                CHECK(mmb_fuse_contains(&fuse, payload, hashes[i]));
+                CHECK(contains(&fuse, payload, hashes[i]));
             }
             free(hashes);
             free(payload);
@@ -74,7 +102,7 @@ static void few_keys_are_built_and_found(void)
                 mmb_hash *hashes = sorted_hashes(n, 0, seed);
                 uint8_t *payload = built(&fuse, hashes, n, 64);
                 for (size_t i = 0; i < n; i++) {
-                    CHECK(mmb_fuse_contains(&fuse, payload, hashes[i]));
+                    CHECK(contains(&fuse, payload, hashes[i]));
                 }
                 free(hashes);
                 free(payload);
@@ -93,9 +121,9 @@ static void a_batch_answers_as_one_by_one(void)
             uint8_t *payload = built(&fuse, hashes, n, 64);
             for (size_t count = 0; count <= 2 * n; count += count < 130 ? 13 : 135) {
                 uint8_t *maybe = exactly(count);
-                mmb_fuse_look_up(&fuse, payload, hashes, count, maybe);
+                contains_many(&fuse, payload, hashes, count, maybe);
                 for (size_t i = 0; i < count; i++) {
-                    CHECK(maybe[i] == mmb_fuse_contains(&fuse, payload, hashes[i]));
+                    CHECK(maybe[i] == contains(&fuse, payload, hashes[i]));
                     CHECK(maybe[i] || i >= n);
                 }
                 free(maybe);
@@ -120,9 +148,9 @@ static void the_ends_of_the_range_of_hashes_lie_within_the_payload(void)
                 for (size_t i = 0; i < LENGTH(WORDS) * LENGTH(WORDS); i++) {
                     const mmb_hash hash = {WORDS[i / LENGTH(WORDS)], WORDS[i % LENGTH(WORDS)]};
                     uint64_t pages[2 * MMB_FUSE_MAX_ARITY + 1];
-                    mmb_fuse_look_up(&fuse, payload, &hash, 1, &maybe);
-                    CHECK(maybe == mmb_fuse_contains(&fuse, payload, hash));
-                    const size_t count = mmb_fuse_pages_of(&fuse, payload, &hash, 1, pages);
+                    contains_many(&fuse, payload, &hash, 1, &maybe);
+                    CHECK(maybe == contains(&fuse, payload, hash));
+                    const size_t count = pages_of(&fuse, payload, &hash, 1, pages);
                     CHECK(count >= arity + 1);
                     for (size_t j = 0; j < count; j++) {
                         CHECK(pages[j] <= (mmb_fuse_bytes(&fuse) - 1) / 4096);
@@ -142,9 +170,9 @@ static void a_filter_without_shards_has_no_key(void)
     uint8_t maybe[2] = {2, 2};
     uint64_t pages[2 * MMB_FUSE_MAX_ARITY + 1];
 
-    mmb_fuse_look_up(&fuse, payload, hashes, 2, maybe);
-    CHECK(maybe[0] == 0 && maybe[1] == 0 && !mmb_fuse_contains(&fuse, payload, hashes[0]));
-    CHECK(mmb_fuse_pages_of(&fuse, payload, hashes, 2, pages) == 0);
+    contains_many(&fuse, payload, hashes, 2, maybe);
+    CHECK(maybe[0] == 0 && maybe[1] == 0 && !contains(&fuse, payload, hashes[0]));
+    CHECK(pages_of(&fuse, payload, hashes, 2, pages) == 0);
     free(payload);
 }
 

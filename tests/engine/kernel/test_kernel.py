@@ -35,7 +35,7 @@ OPTIONS = [
 ]
 VARIANTS = {"as-shipped": [], "portable": ["-DMMB_PORTABLE", "-U__SIZEOF_INT128__"]}
 # A key of 2^60 bytes: malloc() is to fail, not to end the program. Nothing is preloaded: these have
-# their own sanitizers, and under tools/sanitized.py the compiler would have its leaks told.
+# their own sanitizers, and under the campaign sanitized the compiler would have its leaks told.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1", "LD_PRELOAD": ""}
 
 NAMES = [

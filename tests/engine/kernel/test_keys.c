@@ -1,8 +1,9 @@
 /* Keys on their way to hashes: source.c, canonical.c, hash.c, and pipeline.c that chains them. */
-#include "bloom.h"
+#include "layout.h"
 #include "canonical.h"
 #include "check.h"
 #include "hash.h"
+#include "layout.h"
 #include "pipeline.h"
 #include "source.h"
 
@@ -570,14 +571,14 @@ static void selected_lines_fill_their_room_and_no_more(void)
     uint8_t *flags = copy_of("\1\0\1", 3);
     mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = strlen(text)};
 
-    CHECK(mmb_lines_select(&source, flags, 3, 1, out) == 5 && memcmp(out, "a\r\nc\n", 5) == 0);
-    CHECK(mmb_lines_select(&source, flags, 3, 0, out) == 2 && memcmp(out, "b\n", 2) == 0);
-    CHECK(mmb_lines_select(&source, flags, 1, 1, out) == 3);
-    CHECK(mmb_lines_select(&source, flags, 0, 1, out) == 0);
+    CHECK(mmb_text_select(&source, flags, 3, 1, out) == 5 && memcmp(out, "a\r\nc\n", 5) == 0);
+    CHECK(mmb_text_select(&source, flags, 3, 0, out) == 2 && memcmp(out, "b\n", 2) == 0);
+    CHECK(mmb_text_select(&source, flags, 1, 1, out) == 3);
+    CHECK(mmb_text_select(&source, flags, 0, 1, out) == 0);
     memset(flags, 1, 3);
-    CHECK(mmb_lines_select(&source, flags, 3, 1, out) == 7);
+    CHECK(mmb_text_select(&source, flags, 3, 1, out) == 7);
     source.data_bytes = 1;
-    CHECK(mmb_lines_select(&source, flags, 1, 1, out) == 2 && memcmp(out, "a\n", 2) == 0);
+    CHECK(mmb_text_select(&source, flags, 1, 1, out) == 2 && memcmp(out, "a\n", 2) == 0);
     free(data);
     free(out);
     free(flags);
@@ -631,8 +632,8 @@ static void a_source_is_hashed_across_chunks_up_to_its_bad_key(void)
 static void a_source_is_looked_up_across_chunks_up_to_its_bad_key(void)
 {
     const mmb_keying keying = {.seed = 3, .form = MMB_HEX};
-    const mmb_bloom bloom = {.layout = MMB_LINE, .num_probes = 7, .num_bits = 512};
-    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
+    const mmb_shape shape = {.bloom = {7, 512}};
+    const mmb_layout *layout = mmb_layout_of(MMB_LINE, 2);
     uint8_t *full = exactly(64);
     memset(full, 0xFF, 64);
 
@@ -644,11 +645,12 @@ static void a_source_is_looked_up_across_chunks_up_to_its_bad_key(void)
         uint8_t *room = exactly(n + 1);
         mmb_source source = {.layout = MMB_LINES, .data = data, .data_bytes = num_bytes - 3};
         size_t count = 99;
-        CHECK(mmb_contains_source(&lookup, full, &keying, &source, maybe, n, &count) == MMB_OK && count == n);
+        CHECK(mmb_contains_source(layout, &shape, full, &keying, &source, maybe, n, &count) == MMB_OK && count == n);
         CHECK(n == 0 || (maybe[0] == 1 && maybe[n - 1] == 1));
         source.next = 0;
         source.data_bytes = num_bytes;
-        CHECK(mmb_contains_source(&lookup, full, &keying, &source, room, n + 1, &count) == MMB_HEX_DIGIT && count == n);
+        CHECK(mmb_contains_source(layout, &shape, full, &keying, &source, room, n + 1, &count) == MMB_HEX_DIGIT);
+        CHECK(count == n);
         free(data);
         free(maybe);
         free(room);
@@ -660,8 +662,8 @@ static void a_missing_field_ends_a_look_up_behind_the_keys_before_it(void)
 {
     static const char text[] = "a:1\nb:2\nnone\nc:3\n";
     const mmb_keying keying = {.seed = 0, .form = MMB_RAW};
-    const mmb_bloom bloom = {.layout = MMB_CLASSIC, .num_probes = 3, .num_bits = 8};
-    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
+    const mmb_shape shape = {.bloom = {3, 8}};
+    const mmb_layout *layout = mmb_layout_of(MMB_CLASSIC, 1);
     const uint8_t empty = 0;
     mmb_source source = {.layout = MMB_LINES, .data = (const uint8_t *)text, .data_bytes = sizeof text - 1,
                          .delimiter = ':', .field = 2};
@@ -669,8 +671,8 @@ static void a_missing_field_ends_a_look_up_behind_the_keys_before_it(void)
     mmb_hash hashes[2];
     size_t count;
 
-    CHECK(mmb_contains_source(&lookup, &empty, &keying, &source, maybe, 4, &count) == MMB_FIELD_MISSING && count == 2);
-    CHECK(maybe[0] == 0 && maybe[1] == 0);
+    CHECK(mmb_contains_source(layout, &shape, &empty, &keying, &source, maybe, 4, &count) == MMB_FIELD_MISSING);
+    CHECK(count == 2 && maybe[0] == 0 && maybe[1] == 0);
     source.next = 0;
     CHECK(mmb_hash_source(&source, &keying, hashes, 4, &count) == MMB_FIELD_MISSING && count == 2);
     CHECK(same_hash(hashes[1], mmb_hash_bytes((const uint8_t *)"2", 1, 0)));
@@ -679,8 +681,8 @@ static void a_missing_field_ends_a_look_up_behind_the_keys_before_it(void)
 static void views_are_looked_up_across_chunks_up_to_the_bad_one(void)
 {
     const mmb_keying keying = {.seed = 0, .form = MMB_HEX};
-    const mmb_bloom bloom = {.layout = MMB_PAGE, .num_probes = 9, .num_bits = 32768};
-    const mmb_lookup lookup = {&bloom, mmb_bloom_look_up, mmb_bloom_pages_of, 64};
+    const mmb_shape shape = {.bloom = {9, 32768}};
+    const mmb_layout *layout = mmb_layout_of(MMB_PAGE, 3);
     uint8_t *empty = exactly(4096);
 
     for (size_t i = 0; i < LENGTH(AROUND_CHUNKS); i++) {
@@ -692,9 +694,10 @@ static void views_are_looked_up_across_chunks_up_to_the_bad_one(void)
         for (size_t j = 0; j <= n; j++) {
             views[j] = (mmb_view){.data = (const uint8_t *)"abc", .length = j < n ? 2 : 3, .encoding = MMB_BYTES};
         }
-        CHECK(mmb_contains_views(&lookup, empty, &keying, views, n, maybe, &count) == MMB_OK && count == n);
+        CHECK(mmb_contains_views(layout, &shape, empty, &keying, views, n, maybe, &count) == MMB_OK && count == n);
         CHECK(maybe[n] == 9 && (n == 0 || maybe[n - 1] == 0));
-        CHECK(mmb_contains_views(&lookup, empty, &keying, views, n + 1, maybe, &count) == MMB_HEX_ODD && count == n);
+        CHECK(mmb_contains_views(layout, &shape, empty, &keying, views, n + 1, maybe, &count) == MMB_HEX_ODD);
+        CHECK(count == n);
         free(views);
         free(maybe);
     }
