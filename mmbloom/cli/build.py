@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seed,
         default=0,
         metavar="N",
-        help="seed of the hash (default 0), or random: see README, 'Threat model'",
+        help="seed of the hash (default 0), or random: see 'mmbloom help security'",
     )
     parser.add_argument(
         "--key-form",
