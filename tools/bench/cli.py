@@ -32,6 +32,7 @@ COMMANDS = {
     "fuse-build": ".fuse_building",
     "fuse-large": ".fuse_large",
     "counters": ".counters",
+    "before": ".before",
 }
 EXIT_TARGET_MISSED = 1
 

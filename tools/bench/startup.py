@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SUMMARY = "cold start of the command line, and of the import"
-CHECK_BOUND_MS, IMPORT_BOUND_MS = 120.0, 40.0
+CHECK_BOUND_MS, IMPORT_BOUND_MS = 120.0, 30.0
 KEY = "a key that is in"
 IMPORT = """
 start = perf_counter_ns()
