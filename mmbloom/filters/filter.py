@@ -267,7 +267,7 @@ class Filter(Closing, Core):
             KeyTypeError, KeyValueError: a bad key.
             ParameterError: *out* does not fit.
 
-        Cost: about one hash and the cache lines of the layout for each key (tools/bench has figures).
+        Cost: about one hash and the cache lines of the layout for each key.
         The GIL is released.
         """
         return look_up(self._now(), pieces_of(keys, nulls), out)
