@@ -244,7 +244,7 @@ def open_lists(prog: str, paths: Sequence[str], arguments: argparse.Namespace) -
 
 def _asked_for(arguments: argparse.Namespace) -> dict[str, Any]:
     names = ("delimiter", "field", "comment", "blank", "format", "column", "header")
-    return {name: getattr(arguments, name) for name in names}
+    return {name: getattr(arguments, name) for name in names} | {"digests": arguments.hibp}
 
 
 def suggest_hibp(prog: str, name: str, lines: bytes, arguments: argparse.Namespace) -> None:

@@ -40,6 +40,7 @@ class ListOptions(NamedTuple):
     format: Format | None = None
     column: str | int | None = None
     header: bool | None = None
+    digests: bool = False
 
     def check(self) -> None:
         """Refuse options that no list can be read with.
@@ -130,7 +131,7 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
         if not isinstance(column, str):
             raise ParameterError("column", "the name of a field for the format jsonl", column)
         return JsonLines(file, column, bad)
-    return TextSource(file, options.line_format())
+    return TextSource(file, options.line_format(), bad if options.digests else None)
 
 
 def _format_of(file: ListFile, options: ListOptions) -> str:

@@ -190,6 +190,7 @@ def read_list(  # noqa: PLR0913 - the formats that lists of keys have
     format: Format | None = None,  # noqa: A002 - what it is called everywhere
     column: str | int | None = None,
     header: bool | None = None,
+    digests: bool = False,
     on_error: OnError = "raise",
 ) -> ListReader:
     """Open a list of keys: a text, a table, or a folder of range files.
@@ -216,6 +217,8 @@ def read_list(  # noqa: PLR0913 - the formats that lists of keys have
         header: whether the first record of CSV has the names of the columns. None: yes if *column*
             is a name; otherwise the record is a key, since leaving out a key would cause a false
             "no".
+        digests: whether keys in text are digests, which cannot be empty: a line whose field is
+            empty, such as ":3", is a bad line.
         on_error: what a build does about a bad line: too few fields, a record with the wrong number
             of fields, a null, invalid JSON, invalid hexadecimal in key form hex ... "raise" stops
             at the first; "skip" leaves them out and keeps the first messages; "count" leaves them
@@ -229,7 +232,7 @@ def read_list(  # noqa: PLR0913 - the formats that lists of keys have
         ParameterError: an option is out of range, or not for this format.
         OSError: from the operating system.
     """
-    options = ListOptions(delimiter, field, comment, blank, format, column, header)
+    options = ListOptions(delimiter, field, comment, blank, format, column, header, digests)
     options.check()
     return ListReader([facts_of(path)], options, BadLines(on_error), need_keys=False)
 
@@ -244,6 +247,7 @@ def read_lists(  # noqa: PLR0913 - as read_list()
     format: Format | None = None,  # noqa: A002 - as read_list()
     column: str | int | None = None,
     header: bool | None = None,
+    digests: bool = False,
     on_error: OnError = "raise",
     watch: Watch | None = None,
 ) -> ListReader:
@@ -260,6 +264,7 @@ def read_lists(  # noqa: PLR0913 - as read_list()
         format: as for read_list(); None is decided for each list separately.
         column: as for read_list().
         header: as for read_list().
+        digests: as for read_list().
         on_error: as for read_list().
         watch: called with each list and its first block of keys.
 
@@ -269,7 +274,7 @@ def read_lists(  # noqa: PLR0913 - as read_list()
             quote.
         ParameterError, OSError: as read_list().
     """
-    options = ListOptions(delimiter, field, comment, blank, format, column, header)
+    options = ListOptions(delimiter, field, comment, blank, format, column, header, digests)
     return open_lists(paths, options._asdict(), on_error, watch)
 
 

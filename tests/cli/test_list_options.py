@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,6 +117,20 @@ def test_a_key_that_is_typed_goes_with_no_option_for_lists(run: Run) -> None:
             "leave out the options that are for lists"
             in run("check", "new.mmb", "ada", *option).err
         )
+
+
+def test_a_digest_is_never_empty(run: Run, lists: Path) -> None:
+    """A line without one is a bad line, for every command that reads lists of digests."""
+    (lists / "digests.txt").write_bytes(b"AB:1\n:3\n")
+    says = "error: digests.txt, line 2: an empty digest"
+
+    assert run("build", "digests.txt", "--hibp", *NEW).err.startswith(f"mmbloom build: {says}")
+    left_out = run("build", "digests.txt", "--hibp", *NEW, "--on-error", "skip", "--json")
+    assert left_out.code == 0
+    assert json.loads(left_out.out)["bad_lines"] == 1
+    checked = run("check", "new.mmb", "--hibp", "--list", "digests.txt")
+    assert checked.code == 2
+    assert checked.err.startswith(f"mmbloom check: {says}")
 
 
 def test_range_files_are_noted_where_they_are_not_whole(run: Run, lists: Path) -> None:

@@ -79,6 +79,38 @@ def test_an_empty_line_can_be_a_bad_line(folder: Path) -> None:
     assert (found.bad.num_bad, found.bad.first) == (1, ["list, line 2: an empty line"])
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "bad"),
+    [
+        pytest.param(b"AB:1\n:3\r\n\nCD:2\n", {}, [2], id="first-field"),
+        pytest.param(b":3\nAB:1\nCD:2\n:\n:", {}, [1, 4, 5], id="first-and-last-line"),
+        pytest.param(b"AB:1\n\nCD:2\n", {"blank": "key"}, [2], id="empty-line"),
+        pytest.param(b"AB:1\n:3\nCD:2\n", {"comment": ":"}, [], id="comment"),
+        pytest.param(b"1:AB\n2:\n3::4\n5:CD:\n", {"field": 2}, [2, 3], id="second-field"),
+    ],
+)
+def test_an_empty_digest_is_a_bad_line(
+    folder: Path, text: bytes, options: dict[str, Any], bad: list[int]
+) -> None:
+    """Only of a list of digests, and the lines keep their numbers."""
+    (folder / "list").write_bytes(text)
+    options = {"delimiter": ":", "digests": True} | options
+
+    with mmbloom.read_list("list", **options, on_error="skip") as found:
+        built = mmbloom.build("f.mmb", found, fpr=0.01, key_form="hex")
+    with built:
+        assert built.keys_added == 2
+    assert found.bad.first == [f"list, line {line}: an empty digest" for line in bad]
+    assert found.bad.num_bad == len(bad)
+    if bad:
+        message = rf"^list, line {bad[0]}: an empty digest"
+        with (
+            mmbloom.read_list("list", **options) as found,
+            pytest.raises(mmbloom.SourceError, match=message),
+        ):
+            list(found)
+
+
 # -- what a list is read as ------------------------------------------------------------------------
 
 
