@@ -10,8 +10,8 @@ from mmbloom.cli.failures import (
     kind_is_fixed,
     refuse_hibp_of_text,
 )
-from mmbloom.cli.options import UsageError, add_list_options, rate, resolve_hibp
-from mmbloom.cli.taking import take_all
+from mmbloom.cli.options import UsageError, rate, resolve_hibp
+from mmbloom.cli.taking import add_common_arguments, left_out_text, print_facts, take_all
 
 if TYPE_CHECKING:
     import argparse
@@ -47,20 +47,10 @@ _UNITE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("filter", metavar="FILE", help="the filter file")
-    parser.add_argument(
-        "lists",
-        nargs="+",
-        metavar="LIST",
-        help="a list of keys, or a pattern such as 'urls-*.gz'; - is standard input",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would happen")
     parser.add_argument(
         "--max-fpr", type=rate, metavar="P", help="refuse if the rate would be above P"
     )
-    add_list_options(parser, on_error=True)
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
-    output.add_json(parser)
+    add_common_arguments(parser, filter_help="the filter file", pattern="urls-*.gz")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 raise CommandError(f"{refusal}. Nothing was added")
             new.add()
         facts |= {"keys_added": target.keys_added, "expected_fpr": target.expected_fpr()}
-    _print_facts(facts, refusal, arguments)
+    print_facts(facts, refusal, arguments, _rows(facts), "nothing was added")
     return 1 if refusal else 0
 
 
@@ -132,30 +122,21 @@ def _refusal(new: Additions, facts: dict[str, Any], max_fpr: float | None) -> st
     return ""
 
 
-def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        output.print_json(facts | {"dry_run": arguments.dry_run, "refused": refusal or None})
-        return
-    if arguments.quiet:
-        return
+def _rows(facts: dict[str, Any]) -> dict[str, list[tuple[str, object]]]:
+    """Return the rows of the summary, for print_facts()."""
     count, rate_text = output.count_text, output.rate_text
     others = count(facts["keys_read"] - facts["new_keys"])
-    left_out = f"; {count(facts['bad_lines'], 'bad line')} left out" if facts["bad_lines"] else ""
     again = facts["keys_to_add"] - facts["new_keys"]
     counted = f"; {count(again)} counted again" if again else ""
-    rows: list[tuple[str, object]] = [
-        ("file", facts["path"]),
-        ("keys", f"{count(facts['keys_before'])} of {count(facts['capacity'])}"),
-        (
-            "new",
-            f"{count(facts['new_keys'], 'key')}; {others} known or repeated{counted}{left_out}",
-        ),
-        ("fpr now", rate_text(facts["expected_fpr_before"])),
-        ("forecast", f"{rate_text(facts['forecast_fpr'])}; {facts['fpr']:g} when full"),
-    ]
-    if arguments.dry_run:
-        rows.append(("dry run", f"refused: {refusal}" if refusal else "nothing was added"))
-    else:
-        rows.append(("in all", f"{count(facts['keys_added'])} of {count(facts['capacity'])}"))
-        rows.append(("fpr", rate_text(facts["expected_fpr"])))
-    output.print_rows(rows)
+    new = f"{count(facts['new_keys'], 'key')}; {others} known or repeated"
+    return {
+        "found": [
+            ("new", f"{new}{counted}{left_out_text(facts)}"),
+            ("fpr now", rate_text(facts["expected_fpr_before"])),
+            ("forecast", f"{rate_text(facts['forecast_fpr'])}; {facts['fpr']:g} when full"),
+        ],
+        "done": [
+            ("in all", f"{count(facts['keys_added'])} of {count(facts['capacity'])}"),
+            ("fpr", rate_text(facts["expected_fpr"])),
+        ],
+    }

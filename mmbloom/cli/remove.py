@@ -10,8 +10,8 @@ from mmbloom.cli.failures import (
     not_counting,
     refuse_hibp_of_text,
 )
-from mmbloom.cli.options import add_list_options, resolve_hibp
-from mmbloom.cli.taking import take_all
+from mmbloom.cli.options import resolve_hibp
+from mmbloom.cli.taking import add_common_arguments, left_out_text, print_facts, take_all
 
 if TYPE_CHECKING:
     import argparse
@@ -42,23 +42,13 @@ _CUT_SHORT = "a writer was killed while it had the file open, or has it open now
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("filter", metavar="FILE", help="the counting filter")
-    parser.add_argument(
-        "lists",
-        nargs="+",
-        metavar="LIST",
-        help="a list of keys, or a pattern such as 'left-*.gz'; - is standard input",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would happen")
     parser.add_argument(
         "--skip-absent",
         action="store_true",
         help="skip keys that are definitely not in the filter, instead of removing nothing; right "
         "only if all other keys were added: a key that was not may be 'maybe' by chance",
     )
-    add_list_options(parser, on_error=True)
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
-    output.add_json(parser)
+    add_common_arguments(parser, filter_help="the counting filter", pattern="left-*.gz")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -95,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             "expected_fpr": target.expected_fpr(),
         }
     _warn(removed, arguments)
-    _print_facts(facts, refusal, arguments)
+    print_facts(facts, refusal, arguments, _rows(facts), "nothing was removed")
     return 1 if refusal else 0
 
 
@@ -103,8 +93,8 @@ def _was_cut_short(arguments: argparse.Namespace) -> bool:
     """Return whether a writer was killed, or is at work, so that a removal may be half done.
 
     Raises:
-        CommandError: the file is none to remove from; or keys that are absent are to be passed
-            over, which cannot be told from those that the other removal has removed.
+        CommandError: nothing can be removed from the file; or absent keys are to be skipped, which
+            look like those that the other removal has removed.
     """
     from mmbloom import CountingBloomFilter, WrongKindError
 
@@ -169,28 +159,20 @@ def _warn(removed: RemovalReport, arguments: argparse.Namespace) -> None:
         )
 
 
-def _print_facts(facts: dict[str, Any], refusal: str, arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        output.print_json(facts | {"dry_run": arguments.dry_run, "refused": refusal or None})
-        return
-    if arguments.quiet:
-        return
+def _rows(facts: dict[str, Any]) -> dict[str, list[tuple[str, object]]]:
+    """Return the rows of the summary, for print_facts()."""
     count = output.count_text
-    left_out = f"; {count(facts['bad_lines'], 'bad line')} left out" if facts["bad_lines"] else ""
     repeated = count(facts["keys_read"] - facts["distinct_keys"])
-    rows: list[tuple[str, object]] = [
-        ("file", facts["path"]),
-        ("keys", f"{count(facts['keys_before'])} of {count(facts['capacity'])}"),
-        ("read", f"{count(facts['distinct_keys'], 'key')}; {repeated} repeated{left_out}"),
-        ("absent", f"{count(facts['absent_keys'])}, definitely not in"),
-    ]
-    if arguments.dry_run:
-        rows.append(("dry run", f"refused: {refusal}" if refusal else "nothing was removed"))
-    else:
-        still = facts["removed_keys"] - facts["gone_keys"]
-        rows += [
+    still = facts["removed_keys"] - facts["gone_keys"]
+    read = f"{count(facts['distinct_keys'], 'key')}; {repeated} repeated"
+    return {
+        "found": [
+            ("read", f"{read}{left_out_text(facts)}"),
+            ("absent", f"{count(facts['absent_keys'])}, definitely not in"),
+        ],
+        "done": [
             ("removed", f"{count(facts['removed_keys'])}; {count(still)} of them still 'maybe'"),
             ("left", f"{count(facts['keys_added'])} of {count(facts['capacity'])}"),
             ("fpr", output.rate_text(facts["expected_fpr"])),
-        ]
-    output.print_rows(rows)
+        ],
+    }

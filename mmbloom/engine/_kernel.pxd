@@ -14,6 +14,7 @@ cdef extern from "mmb.h" nogil:
         MMB_UNSOLVABLE
         MMB_UNORDERED
         MMB_BLANK_LINE
+        MMB_EMPTY_DIGEST
 
     ctypedef enum mmb_encoding:
         MMB_BYTES
@@ -66,6 +67,7 @@ cdef extern from "source.h" nogil:
         uint8_t delimiter
         uint8_t comment
         mmb_blank blank
+        uint8_t digests
         size_t field
         size_t next
 

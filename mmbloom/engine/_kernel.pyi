@@ -58,7 +58,8 @@ class OffsetsBatch:
 class LinesBatch:
     """Lines that end in LF or CR LF. With *field* > 0 the key is that field between *delimiter* bytes. Lines that begin
     with the byte *comment* are ignored, unless it is 0. *blank*: 0 ignores empty lines, 1 takes them as the empty key, 2 as bad
-    lines. The length is an upper bound. *num_lines*: the number of lines, if it is known. *name* and *first_line* are
+    lines. With *digests* a line with an empty key is bad. The length is an upper bound. *num_lines*: the number of lines, if it
+    is known. *name* and *first_line* are
     for error messages."""
 
     def __init__(
@@ -71,6 +72,7 @@ class LinesBatch:
         comment: int = 0,
         blank: int = 0,
         num_lines: int = 0,
+        digests: bool = False,
     ) -> None: ...
     @property
     def most_keys(self) -> int: ...

@@ -46,6 +46,8 @@ cdef object key_error(mmb_status status, object where):
         return SourceError(f"{where}: the line has fewer fields than the one asked for")
     if status == MMB_BLANK_LINE:
         return SourceError(f"{where}: an empty line")
+    if status == MMB_EMPTY_DIGEST:
+        return SourceError(f"{where}: an empty digest")
     return MmbloomError(f"{where}: status {status}")
 
 
@@ -265,7 +267,7 @@ cdef class LinesBatch(MemoryBatch):
     cdef size_t _num_lines  # once it is known; 0 before
 
     def __init__(self, const uint8_t[::1] data not None, str name, Py_ssize_t first_line,
-                 int delimiter=0, Py_ssize_t field=0, int comment=0, int blank=0, size_t num_lines=0):
+                 int delimiter=0, Py_ssize_t field=0, int comment=0, int blank=0, size_t num_lines=0, bint digests=False):
         self._data = data
         self._name = name
         self._first_line = first_line
@@ -277,6 +279,7 @@ cdef class LinesBatch(MemoryBatch):
         self._source.field = <size_t>field
         self._source.comment = <uint8_t>comment
         self._source.blank = <mmb_blank>blank
+        self._source.digests = digests
         self._num_lines = num_lines
         if blank != MMB_BLANK_SKIP:
             self._source.num_keys = <size_t>data.shape[0]

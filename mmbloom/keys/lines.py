@@ -47,13 +47,15 @@ class LineFormat(NamedTuple):
 
     The key is field number *field*, counted from 1, of the fields that the byte *delimiter*
     separates; with *field* 0 it is the whole line. Lines that start with the byte *comment* are
-    ignored; with *comment* 0 there are no comments. *blank* says how to treat an empty line.
+    ignored; with *comment* 0 there are no comments. *blank* says how to treat an empty line. With
+    *digests* a line with an empty key is a bad line.
     """
 
     delimiter: int = 0
     field: int = 0
     comment: int = 0
     blank: Blank = "skip"
+    digests: bool = False
 
 
 class Lines(NamedTuple):
@@ -132,7 +134,7 @@ def ascii_character(name: str, text: str) -> int:
 
 def lines_of(block: Block, name: str, form: LineFormat) -> Lines:
     """Return the keys of a text block of the list *name*."""
-    delimiter, field, comment, blank = form
+    delimiter, field, comment, blank, digests = form
     batch = LinesBatch(
         block.data,
         name,
@@ -142,6 +144,7 @@ def lines_of(block: Block, name: str, form: LineFormat) -> Lines:
         comment,
         _BLANKS[blank],
         block.num_lines,
+        digests,
     )
     return Lines(block.data, batch)
 

@@ -25,6 +25,7 @@ _MEANT_FOR = {
     "field": {"text"},
     "comment": {"text", "csv", "tsv"},
     "blank": {"text"},
+    "digests": {"text", "ranges"},
     "header": {"csv", "tsv"},
     "column": {"csv", "tsv", "jsonl", "parquet", "arrow"},
 }
@@ -71,7 +72,8 @@ class ListOptions(NamedTuple):
         """Return the options for lines of text. Raises: as check()."""
         if self.format in {"csv", "tsv"}:
             return LineFormat()
-        return line_format(self.delimiter, self.field, self.comment, self.blank)
+        form = line_format(self.delimiter, self.field, self.comment, self.blank)
+        return form._replace(digests=self.digests)
 
 
 def open_source(facts: FileFacts, options: ListOptions, bad: BadLines) -> Source:
@@ -131,7 +133,7 @@ def _source_of(file: ListFile, options: ListOptions, bad: BadLines) -> Source:
         if not isinstance(column, str):
             raise ParameterError("column", "the name of a field for the format jsonl", column)
         return JsonLines(file, column, bad)
-    return TextSource(file, options.line_format(), bad if options.digests else None)
+    return TextSource(file, options.line_format())
 
 
 def _format_of(file: ListFile, options: ListOptions) -> str:

@@ -10,7 +10,6 @@ from mmbloom.errors import SourceError
 from mmbloom.keys.lines import Blocks, Lines, lines_of
 
 NEEDS_PYARROW = "CSV, Parquet and Arrow files need pyarrow: install pyarrow"
-_SHOWN_ERRORS = 5
 _HAS_COLUMNS = re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.(gz|xz|zst|bz2))?", re.IGNORECASE)
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from mmbloom.keys.lines import Block, LineFormat
     from mmbloom.keys.records import Records
-    from mmbloom.sources.bad_lines import BadLines
     from mmbloom.sources.files import ListFile
 
     KeyBlock = Lines | Records
@@ -122,16 +120,9 @@ class FileSource(Source):
 class TextSource(FileSource):
     """Lines of text."""
 
-    def __init__(self, file: ListFile, form: LineFormat, bad: BadLines | None = None) -> None:
-        """Read the lines of *file*. With *bad*, keys are digests: an empty one is a bad line."""
+    def __init__(self, file: ListFile, form: LineFormat) -> None:
         super().__init__(file)
-        self._form, self._bad = form, bad
-        self._has_bad = False
-        if bad is not None:
-            self._empty_digest = _empty_digest_pattern(form)
-            is_quick = form.field == 1 and form.blank == "skip"
-            self._quick_mark = b"\n" + bytes([form.delimiter]) if is_quick else b""
-            self._form = form._replace(blank="skip")  # blank lines that count are in the pattern
+        self._form = form
         self._blocks = Blocks(file, file.name)
         if not form.field and _HAS_COLUMNS.search(file.name):
             self.note = (
@@ -147,31 +138,11 @@ class TextSource(FileSource):
         """Yield the lines of text blocks."""
         for block in self._blocks:
             self.note_end(block)
-            yield lines_of(self._without_empty_digests(block), self.name, self._form)
-
-    def _without_empty_digests(self, block: Block) -> Block:
-        """Empty the lines without a digest, which are bad lines, so that they are ignored."""
-        self._has_bad = False
-        if self._bad is None:
-            return block
-        data = bytes(block.data)
-        mark = self._quick_mark  # searching for it is much faster than the pattern
-        if mark and not data.startswith(mark[1:]) and mark not in data:
-            return block
-        found = list(self._empty_digest.finditer(data))
-        if not found:
-            return block
-        self._has_bad = True
-        errors = []
-        for match in found[:_SHOWN_ERRORS]:
-            line = block.first_line + data.count(b"\n", 0, match.start())
-            errors.append(SourceError(f"{self.name}, line {line}: an empty digest"))
-        self._bad.add_many(errors, len(found))
-        return block._replace(data=memoryview(self._empty_digest.sub(b"", data)))
+            yield lines_of(block, self.name, self._form)
 
     def has_key(self, block: KeyBlock) -> bool:
         """Return whether a line is neither empty nor a comment."""
-        if self._form.blank != "skip" or self._has_bad:
+        if self._form.blank != "skip":
             return True
         comment = re.escape(bytes([self._form.comment])) if self._form.comment else b"\n"
         return re.search(rb"(?m)^(?!%b)[^\r\n]" % comment, block.data) is not None
@@ -200,19 +171,3 @@ class TextSource(FileSource):
         """Return the error for a list without keys."""
         lines = "empty lines and comments" if self._form.comment else "empty lines"
         return SourceError(f"{self.name}: no keys: the list is empty, or has only {lines}")
-
-
-def _empty_digest_pattern(form: LineFormat) -> re.Pattern[bytes]:
-    """Return the pattern of a line whose key is empty, without its LF.
-
-    An empty line counts unless empty lines are skipped.
-    """
-    endings = [rb"\r?$"] if form.blank != "skip" else []
-    if form.field:
-        delimiter = re.escape(bytes([form.delimiter]))
-        before = rb"(?:[^%b\n]*%b){%d}" % (delimiter, delimiter, form.field - 1)
-        endings.append(before + delimiter + rb"[^\n]*")
-        if form.field > 1:
-            endings.append(before + rb"\r?$")
-    comment = b"|" + re.escape(bytes([form.comment])) if form.comment else b""
-    return re.compile(rb"(?m)^(?!\Z%b)(?:%b)" % (comment, b"|".join(endings) or b"(?!)"))

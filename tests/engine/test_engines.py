@@ -505,21 +505,23 @@ def test_every_hash_is_in_the_partition_that_its_top_bits_name(bits: int, num_ha
     )
 
 
-@given(LINE_TEXT, st.integers(0, 2), st.integers(0, 2), FORMS, st.booleans())
-@example(text=b"0F\nab:\n\n", blank=2, field=0, form=HEX, skip=True)
-@example(text=b"key:1:2\n" * 20 + b"ab", blank=0, field=2, form=HEX, skip=True)
-def test_batches_go_to_partitions_alike_with_their_bad_keys(
+@given(LINE_TEXT, st.integers(0, 2), st.integers(0, 2), FORMS, st.booleans(), st.booleans())
+@example(text=b"0F\nab:\n\n", blank=2, field=0, form=HEX, skip=True, digests=False)
+@example(text=b"key:1:2\n" * 20 + b"ab", blank=0, field=2, form=HEX, skip=True, digests=False)
+@example(text=b":1\nab:2\n\n:3", blank=1, field=1, form=HEX, skip=True, digests=True)
+def test_batches_go_to_partitions_alike_with_their_bad_keys(  # noqa: PLR0913, PLR0917 - drawn
     text: bytes,
     blank: int,
     field: int,
     form: int,
     skip: bool,  # noqa: FBT001 - drawn
+    digests: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Counted and passed over if asked for, the first 8 with reasons; else the first ends it."""
 
     def ask(engine: ModuleType) -> tuple[object, ...]:
         partitions = engine.Partitions(_page_memory(), 1, 1)
-        batch = engine.LinesBatch(text, "list.txt", 11, ord(":"), field, 0, blank)
+        batch = engine.LinesBatch(text, "list.txt", 11, ord(":"), field, 0, blank, digests=digests)
         num_keys, num_bad, errors = partitions.add_batch(0, batch, 9, form, skip)
         assert len(errors) == min(num_bad, 8)
         reasons = [(type(error), str(error)) for error in errors]

@@ -108,7 +108,7 @@ def test_an_empty_digest_is_a_bad_line(
             mmbloom.read_list("list", **options) as found,
             pytest.raises(mmbloom.SourceError, match=message),
         ):
-            list(found)
+            mmbloom.build("g.mmb", found, fpr=0.01, key_form="hex")
 
 
 # -- what a list is read as ------------------------------------------------------------------------

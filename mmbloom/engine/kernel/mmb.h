@@ -42,6 +42,7 @@ typedef enum {
     MMB_HEX_DIGIT,     /* key form hex: a character that is not a hexadecimal digit          */
     MMB_FIELD_MISSING, /* a text line has fewer fields than requested                        */
     MMB_BLANK_LINE,    /* an empty text line, where MMB_BLANK_BAD forbids it                 */
+    MMB_EMPTY_DIGEST,  /* a text line without a key, in a list of digests                    */
     MMB_UNSOLVABLE,    /* no allowed seed gives a fuse filter of these hashes                */
     MMB_UNORDERED      /* the hashes of a shard are not sorted; nothing was written          */
 } mmb_status;

@@ -146,6 +146,9 @@ MMB_INLINE mmb_status fill_with(byte_finder find, mmb_source *source, mmb_view *
             if (source->field > 0 && !select_field(find, source, &first, &last)) {
                 return MMB_FIELD_MISSING;
             }
+            if (source->digests && first == last) {
+                return MMB_EMPTY_DIGEST;
+            }
             views[(*count)++] =
                 (mmb_view){.data = source->data + first, .length = last - first, .encoding = MMB_BYTES};
         }

@@ -28,13 +28,14 @@ typedef struct {
     uint8_t delimiter; /* lines: the byte between fields, if field > 0              */
     uint8_t comment;   /* lines: ignore those that begin with this byte; 0: none    */
     mmb_blank blank;   /* lines: what an empty one is                               */
+    uint8_t digests;   /* lines: 1 if a key of no bytes is an error (MMB_EMPTY_DIGEST) */
     size_t field;      /* lines: which field is the key, from 1; 0: the whole line  */
     size_t next;       /* the number of the next key; lines: the byte where it begins */
 } mmb_source;
 
 /* Write views of the next keys, up to `max`. Sets *count to how many, 0 at the end. The views stay valid as long as the memory.
-   Fails with MMB_FIELD_MISSING or MMB_BLANK_LINE if the line at byte `next` has too few fields, or is empty; the views before
-   it have been written. In a line without a delimiter, field 1 is the whole line. */
+   Fails with MMB_FIELD_MISSING, MMB_BLANK_LINE or MMB_EMPTY_DIGEST if the line at byte `next` has too few fields, is empty, or
+   has an empty key; the views before it have been written. In a line without a delimiter, field 1 is the whole line. */
 mmb_status mmb_source_fill(mmb_source *source, mmb_view *views, size_t max, size_t *count);
 
 /* Skip the line at byte `next`. */

@@ -180,11 +180,12 @@ class LinesBatch(Batch):
         comment: int = 0,
         blank: int = BLANK_SKIP,
         num_lines: int = 0,
+        digests: bool = False,  # noqa: FBT001, FBT002
     ) -> None:
         self._data = bytes(data)
         self._name, self._first_line = name, first_line
         self._delimiter, self._field = bytes([delimiter]), field
-        self._num_lines = num_lines
+        self._num_lines, self._digests = num_lines, digests
         self._comment, self._blank = bytes([comment]) if comment else b"", blank
         # An upper bound: one byte and its LF, or the LF alone.
         self.num_keys = (len(self._data) + 1) // 2 if blank == BLANK_SKIP else len(self._data)
@@ -231,13 +232,15 @@ class LinesBatch(Batch):
     def _key_of(self, number: int, text: bytes) -> bytes | SourceError:
         if not text and self._blank == BLANK_BAD:
             return SourceError(f"{self._place(number)}: an empty line")
-        if not self._field:
-            return text
-        fields = text.split(self._delimiter)
-        if len(fields) < self._field:
-            where = self._place(number)
-            return SourceError(f"{where}: the line has fewer fields than the one asked for")
-        return fields[self._field - 1]
+        if self._field:
+            fields = text.split(self._delimiter)
+            if len(fields) < self._field:
+                where = self._place(number)
+                return SourceError(f"{where}: the line has fewer fields than the one asked for")
+            text = fields[self._field - 1]
+        if self._digests and not text:
+            return SourceError(f"{self._place(number)}: an empty digest")
+        return text
 
     def _place(self, number: int) -> str:
         return f"{self._name}, line {self._first_line + number}"
