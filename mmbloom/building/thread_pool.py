@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
-    from types import TracebackType
 
 _MOST_AHEAD = 4  # results per thread that wait for an earlier one: each holds memory
 
@@ -84,12 +83,7 @@ class ThreadPool:
             self._pool = ThreadPoolExecutor(self.jobs - 1, "mmbloom-build")
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         """Wait for tasks that run, and drop the others."""
         self._drop()
         if self._pool is not None:

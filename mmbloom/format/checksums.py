@@ -64,13 +64,6 @@ def iter_checksums(
             yield checksum
 
 
-def checksum_table(
-    payload: ReadableBuffer, *, progress: Progress | None = None, num_threads: int = 1
-) -> bytes:
-    """Return the bytes of the table for *payload*, as the file stores them."""
-    return pack_table(list(iter_checksums(payload, progress=progress, num_threads=num_threads)))
-
-
 def pack_table(checksums: Sequence[int]) -> bytes:
     """Return the bytes of the table that holds *checksums*, one for each MiB in order."""
     return struct.pack(f"<{len(checksums)}Q", *checksums)

@@ -182,7 +182,7 @@ class ListFile(Closing):
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        self._reader.close()
+        self._raw.close()
 
     def _read_some(self, buffer: memoryview) -> int:
         """Put at least one byte of text into *buffer*, or return 0 at the end."""
@@ -272,9 +272,6 @@ class _Reader:
         if self.is_regular or self._has_ended:
             return False
         return not self._poll.poll(0)
-
-    def close(self) -> None:
-        self._raw.close()
 
 
 def _start_of(read: Read) -> bytes:

@@ -53,7 +53,7 @@ def advise(file_map: mmap.mmap, advice: Advice) -> None:
     if advice == "preload":
         _populate(file_map)
     elif advice == "willneed":
-        _start_reading_all(file_map)
+        _start_reading_range(file_map, 0, len(file_map))
     if advice != "normal":
         file_map.madvise(mmap.MADV_RANDOM)
 
@@ -95,10 +95,6 @@ def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield first, count
 
 
-def _start_reading_all(file_map: mmap.mmap) -> None:
-    _start_reading_range(file_map, 0, len(file_map))
-
-
 def _start_reading_range(file_map: mmap.mmap, first: int, num_bytes: int) -> None:
     end = first + num_bytes
     for start in range(first, end, _WILLNEED_PIECE_BYTES):
@@ -113,5 +109,6 @@ def _populate(file_map: mmap.mmap) -> None:
         except OSError as exc:
             if exc.errno != errno.EINVAL:
                 raise
-            _start_reading_all(file_map)  # an older kernel cannot wait for it
+            # An older kernel cannot wait for it.
+            _start_reading_range(file_map, 0, len(file_map))
             return

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmbloom.storage.writable import WritableFile
 
 PAGE_BYTES = 4096
 GROUP_PAGES = 512  # that share a mark: few changed pages of a huge payload are found without a scan
 
 Runs = list[tuple[int, int]]  # (first page, number of pages), ascending
-
-
-class Target(Protocol):
-    """The file that changes are written to."""
-
-    def write_through(self, runs: Runs, /) -> None:
-        """Write runs of pages of the payload to the file."""
 
 
 class DirtyPages:
@@ -25,7 +21,7 @@ class DirtyPages:
         groups: one byte for each GROUP_PAGES pages.
     """
 
-    def __init__(self, payload_bytes: int, target: Target) -> None:
+    def __init__(self, payload_bytes: int, target: WritableFile) -> None:
         """Start with no changed page of a payload in *target*."""
         num_pages = -(-payload_bytes // PAGE_BYTES)
         self.pages = bytearray(num_pages)

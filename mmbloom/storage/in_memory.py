@@ -21,7 +21,6 @@ from mmbloom.storage.storage import Mode, Stamp, Storage
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Callable, Iterable
 
     from mmbloom.format.header import Header, HeaderPage
 
@@ -97,16 +96,10 @@ class LoadedFile(MappedFile):
         """Do nothing but check the word: all of it is in memory."""
         check_advice(advice)
 
-    def start_reading(self, page_numbers: Iterable[int]) -> None:
-        """Do nothing: all of it is in memory."""
-
-    def is_cold(self) -> bool:
-        """Return False: all of it is in memory."""
-        return False
-
-    def pager(self) -> Callable[[int, int], None]:
-        """Return a function that does nothing: all of it is in memory."""
-        return lambda _start, _num_bytes: None
+    # All of it is in memory, so there is nothing to read ahead.
+    start_reading = Storage.start_reading
+    is_cold = Storage.is_cold
+    pager = Storage.pager
 
     def copy_payload(self, start: int, out: memoryview) -> None:
         """Copy the payload from byte *start* on into *out*, as much as it holds."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from mmbloom.errors import ClosedError, TruncatedError
 from mmbloom.format.fields import HEADER, HEADER_BYTES
-from mmbloom.storage.advice import PAGE_BYTES, Advice, check_advice
+from mmbloom.storage.advice import PAGE_BYTES, Advice, check_advice, runs_of
 from mmbloom.storage.descriptors import NO_DESCRIPTOR, Descriptor
 from mmbloom.storage.digests import check_digest, digest_of
 from mmbloom.storage.in_memory import LoadedFile, read_into
 from mmbloom.storage.mapped import MappedFile, check_length, read_page_of, stamp_of
+from mmbloom.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from mmbloom.format.header import HeaderPage
     from mmbloom.format.status import Status
@@ -147,12 +148,9 @@ class PreadFile(MappedFile):
         """Do nothing but check the word: a page is read when it is needed."""
         check_advice(advice)
 
-    def pager(self) -> Callable[[int, int], None]:
-        """Return a function that does nothing: see loaded()."""
-        return lambda _start, _num_bytes: None
-
-    def start_reading(self, page_numbers: Iterable[int]) -> None:
-        """Do nothing: see loaded()."""
+    # Nothing to do: see loaded().
+    pager = Storage.pager
+    start_reading = Storage.start_reading
 
     def is_cold(self) -> bool:
         """Return True: look-ups name their pages."""
@@ -203,15 +201,7 @@ class PreadFile(MappedFile):
 
     def _runs(self, page_numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         """Yield (start, end) in bytes of the file, neighbouring pages as one."""
-        first = self.header.payload_offset
-        start = end = -1
-        for number in page_numbers:
-            page = first + PAGE_BYTES * number
-            if page != end:
-                if end > start:
-                    yield start, end
-                start = page
+        for first, count in runs_of(page_numbers):
+            start = self.header.payload_offset + PAGE_BYTES * first
             # The last page may be shorter; what follows it is the checksum table.
-            end = min(page + PAGE_BYTES, self.header.checksums_offset)
-        if end > start:
-            yield start, end
+            yield start, min(start + PAGE_BYTES * count, self.header.checksums_offset)

@@ -28,7 +28,6 @@ from mmbloom.storage.temporary import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from _typeshed import ReadableBuffer
 
@@ -99,12 +98,7 @@ class NewFile:
             raise
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         """Discard what has not been published."""
         self._discard()
 

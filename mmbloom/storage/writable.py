@@ -141,17 +141,10 @@ class WritableFile(Storage):
         self._before_change()
         write_all(fd, self.path, offset, buffer)
 
-    def write_status(self, status: Status) -> None:
-        """Let readers see *status* at once; only flush() makes it durable.
-
-        Its sequence and WRITER_OPEN flag are set here, as in every method that takes a status.
-        """
-        self._writing()
-        self._before_change()
-        self._slots.write(status, WRITER_OPEN)
-
     def flush(self, status: Status) -> None:
         """Make everything that was written durable, then *status*; free if nothing has changed.
+
+        Its sequence and WRITER_OPEN flag are set here, as in every method that takes a status.
 
         Raises:
             OSError: ESTALE, another file has the path by now; what was added is lost with this one.
@@ -190,17 +183,18 @@ class WritableFile(Storage):
         if self._map is None:
             return
         try:
-            if status is not None and self._claim.is_own and not self.status.is_sealed:
-                self._close_status(status, WRITER_OPEN if keep_mark else 0)
+            is_writer = self._claim.is_own and not self.status.is_sealed
+            if (
+                status is not None
+                and is_writer
+                and (self._slots.is_marked or self._slots.differs_from(status))
+            ):
+                self._check_file()
+                self._slots.write_durably(status, WRITER_OPEN if keep_mark else 0)
         finally:
             file_map, self._map = self._map, None
             release(self._view, file_map)
             self._claim.release()
-
-    def _close_status(self, status: Status, writer_open: int) -> None:
-        if self._slots.is_marked or self._slots.differs_from(status):
-            self._check_file()
-            self._slots.write_durably(status, writer_open)
 
     def _own_map(self) -> mmap.mmap:
         if self._map is None:

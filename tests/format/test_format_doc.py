@@ -15,7 +15,7 @@ import mmbloom.format.fields as fields_module
 from mmbloom.engine import checksum64, hash_key, reference
 from mmbloom.engine.reference.fuse import Fuse
 from mmbloom.errors import FormatError
-from mmbloom.format.checksums import check_payload, checksum_root, checksum_table
+from mmbloom.format.checksums import check_payload, checksum_root, iter_checksums, pack_table
 from mmbloom.format.fields import (
     HEADER,
     HEADER_BYTES,
@@ -377,7 +377,7 @@ def built_file(layout: str, key_form: str, state: int) -> bytes:
                 payload[bit >> 3] |= 1 << (bit & 7)
     status, table = Status(canaries=tuple(hashes[:8])), bytes(8 * header.num_checksums)
     if state == SEALED:
-        table = checksum_table(payload)
+        table = pack_table(list(iter_checksums(payload)))
         status = status._replace(state=SEALED, checksum_root=checksum_root(table))
     elif layout == "counters":
         status = status._replace(canaries=())

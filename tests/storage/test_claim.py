@@ -168,7 +168,6 @@ def test_a_forked_child_is_refused_and_told_why(writable: Path, header: Header) 
                 file.check_own,
                 lambda: file.write_through([(0, 1)]),
                 lambda: file.write(header.checksums_offset, bytes(8)),
-                lambda: file.write_status(file.status),
                 lambda: file.flush(file.status),
                 lambda: file.seal(file.status),
             ):

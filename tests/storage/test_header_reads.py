@@ -11,9 +11,11 @@ import pytest
 from file_steps import PAYLOAD
 
 from mmbloom.errors import FormatError
+from mmbloom.format.fields import WRITER_OPEN
 from mmbloom.format.status import Status
 from mmbloom.storage.mapped import MappedFile, read_page
-from mmbloom.storage.writable import WritableFile
+from mmbloom.storage.slots import StatusSlots
+from mmbloom.storage.writer_claim import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +74,10 @@ def test_a_reader_beside_a_writer_never_meets_an_error(writable: Path) -> None:
     """G1: 500 opens while a child writes slots as fast as it can."""
 
     def write_for_ever() -> None:
-        with WritableFile.open(writable) as file:
-            while True:
-                file.write_status(file.status._replace(keys_added=file.status.keys_added + 1))
+        slots = StatusSlots(*Claim.take(str(writable)))
+        while True:
+            changed = slots.status._replace(keys_added=slots.status.keys_added + 1)
+            slots.write(changed, WRITER_OPEN)
 
     pid = os.fork()
     if pid == 0:

@@ -77,7 +77,7 @@ def test_slots_are_written_in_turn_and_a_torn_one_costs_only_the_newer(writable:
     """The slot that counts is never written over."""
     with WritableFile.open(writable) as file:
         for number in range(1, 6):
-            file.write_status(file.status._replace(keys_added=number))
+            file.flush(file.status._replace(keys_added=number))
         newest = file.status
     content = bytearray(writable.read_bytes())
     assert newest.sequence == 7
