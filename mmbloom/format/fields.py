@@ -92,6 +92,11 @@ class FieldTable:
         self.fields = fields
         self.struct = struct.Struct("<" + "".join(field.code for field in fields))
         self.offsets = {field.name: field.offset for field in fields}
+        self.reserved = tuple(
+            (name, offset, offset + size)
+            for offset, size, _, name in fields
+            if name.startswith("reserved")
+        )
 
     def unpack(self, data: bytes) -> dict[str, Any]:
         """Return every field of *data* by name, unchecked. *data* is exactly one table long."""
@@ -99,7 +104,7 @@ class FieldTable:
 
     def pack(self, values: Mapping[str, object]) -> bytes:
         """Return the bytes of *values*, which must name every field that is not reserved."""
-        zeros = {name: b"" for name in self.offsets if name.startswith("reserved")}
+        zeros = {name: b"" for name, _, _ in self.reserved}
         known = zeros | dict(values)
         return self.struct.pack(*(known[name] for name in self.offsets))
 

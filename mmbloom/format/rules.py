@@ -57,11 +57,6 @@ _FIXED_END, _METADATA_START = SLOT_OFFSETS[0], HEADER.offsets["metadata"]
 _METADATA_END = _METADATA_START + MAX_METADATA_BYTES
 _CHECKSUM_START = HEADER.offsets["header_checksum"]
 _ZEROS = bytes(HEADER_BYTES)
-_RESERVED = tuple(
-    (field.name, field.offset, field.offset + field.size)
-    for field in HEADER.fields
-    if field.name.startswith("reserved")
-)
 # The numbers that this release knows, with their names.
 _NUMBERS = {
     "kind": KIND_NAMES,
@@ -154,7 +149,7 @@ def check_zeros(page: bytes, header: Header, refuse: Refuse) -> None:
     if not _is_zero(page, _METADATA_START + header.metadata_bytes, _METADATA_END):
         padding = f"zeros after the first {header.metadata_bytes} bytes"
         refuse("metadata", padding, "other bytes")
-    for name, start, end in _RESERVED:
+    for name, start, end in HEADER.reserved:
         if not _is_zero(page, start, end):
             refuse(name, "zeros", "other bytes")
 

@@ -38,11 +38,6 @@ _LOW64 = (1 << 64) - 1
 _CANARIES_START = STATUS.offsets["canaries"]
 _CANARIES_END = _CANARIES_START + MAX_CANARIES * HASH.size
 _ZEROS = bytes(SLOT_BYTES)
-_RESERVED = tuple(
-    (field.name, field.offset, field.offset + field.size)
-    for field in STATUS.fields
-    if field.name.startswith("reserved")
-)
 
 
 class Status(NamedTuple):
@@ -176,7 +171,7 @@ def _read_slot(slot: bytes, path: str, base: int, num_bits: int, kind: KindRow) 
         refuse("num_canaries", f"at most {MAX_CANARIES}", num_canaries)
     if slot[used_end:_CANARIES_END] != _ZEROS[used_end:_CANARIES_END]:
         refuse("canaries", f"zeros after the first {num_canaries}", "other bytes")
-    for name, start, end in _RESERVED:
+    for name, start, end in STATUS.reserved:
         if slot[start:end] != _ZEROS[start:end]:
             refuse(name, "zeros", "other bytes")
     _check_kind(status, num_bits, kind, refuse)

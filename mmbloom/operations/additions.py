@@ -8,7 +8,7 @@ from mmbloom.errors import CapacityError
 from mmbloom.filters.access import add_hashes, has_room_for, opened_now, writable_now
 from mmbloom.filters.lookup import answer_hashes
 from mmbloom.format.fields import HASH
-from mmbloom.operations.distinct import DistinctHashes, hashes_of
+from mmbloom.operations.distinct import DistinctHashes
 from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
@@ -60,16 +60,14 @@ class Additions:
         Raises:
             KeyTypeError, KeyValueError: a bad key.
         """
-        opened, num_keys = self._opened, 0
         opened_now(self._target)  # raises if it is closed
         self._num_new = None
         reporter = Reporter(progress, "look up", "keys")
-        for hashes in hashes_of(keys, opened.header, nulls):
-            self._hashes.add(hashes if self._takes_all else split(opened, hashes)[0])
-            num_keys += len(hashes) // HASH.size
-            reporter.tell(num_keys)
-        reporter.tell(num_keys, num_keys)
-        return num_keys
+        if self._takes_all:
+            return self._hashes.take(keys, self._opened.header, nulls, reporter)
+        return self._hashes.take(
+            keys, self._opened.header, nulls, reporter, lambda each: split(self._opened, each)[0]
+        )
 
     def __len__(self) -> int:
         """Return how many distinct new keys there are."""

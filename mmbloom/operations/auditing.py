@@ -15,7 +15,7 @@ from mmbloom.filters.access import opened_now
 from mmbloom.filters.lookup import answer_hashes
 from mmbloom.format.fields import HASH, KEY_FORMS
 from mmbloom.keys.pieces import PIECE_KEYS, Piece
-from mmbloom.operations.distinct import DistinctHashes, hashes_of
+from mmbloom.operations.distinct import DistinctHashes
 from mmbloom.sizing.bloom import check_capacity
 from mmbloom.storage.progress import Reporter
 
@@ -144,13 +144,8 @@ def audit(
     """
     opened = opened_now(audited)  # all answers are those of one file
     sigmas = _sigmas_of(confidence)
-    gathered, num_keys = DistinctHashes(), 0
-    reporter = Reporter(progress, "read", "keys")
-    for hashes in hashes_of(negatives, opened.header, nulls):
-        gathered.add(hashes)
-        num_keys += len(hashes) // HASH.size
-        reporter.tell(num_keys)
-    reporter.tell(num_keys, num_keys)
+    gathered, reporter = DistinctHashes(), Reporter(progress, "read", "keys")
+    num_keys = gathered.take(negatives, opened.header, nulls, reporter)
     looked_up = len(gathered)
     if not looked_up:
         raise SourceError("no keys to audit with: give keys that are no members, or RandomKeys")

@@ -15,11 +15,12 @@ from mmbloom.keys.batches import pieces_of
 from mmbloom.storage.memory import map_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mmbloom.engine import LinesBatch, OffsetsBatch, RowsBatch
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.storage.progress import Reporter
 
     MemoryBatch = RowsBatch | OffsetsBatch | LinesBatch
 
@@ -95,6 +96,23 @@ class DistinctHashes:
         # When as many are new as are sorted: then every hash is sorted a few times in all.
         if len(self._hashes) // HASH.size >= max(_FEWEST_TO_SORT, 2 * self._num_sorted):
             self._sort()
+
+    def take(
+        self,
+        keys: object,
+        header: Header,
+        nulls: Nulls,
+        reporter: Reporter,
+        choose: Callable[[bytearray], bytes | bytearray] = lambda hashes: hashes,
+    ) -> int:
+        """Add what *choose* returns of the hashes of *keys*; return how many keys there are."""
+        num_keys = 0
+        for hashes in hashes_of(keys, header, nulls):
+            self.add(choose(hashes))
+            num_keys += len(hashes) // HASH.size
+            reporter.tell(num_keys)
+        reporter.tell(num_keys, num_keys)
+        return num_keys
 
     def sorted(self) -> bytearray:
         """Return all of them, sorted; not to be changed."""

@@ -8,7 +8,7 @@ from mmbloom.errors import AbsentKeyError, ParameterError
 from mmbloom.filters.access import opened_now, remove_hashes, writable_now
 from mmbloom.format.fields import HASH
 from mmbloom.operations.additions import split
-from mmbloom.operations.distinct import DistinctHashes, hashes_of
+from mmbloom.operations.distinct import DistinctHashes
 from mmbloom.storage.progress import Reporter
 
 if TYPE_CHECKING:
@@ -71,15 +71,9 @@ class Removals:
         Raises:
             KeyTypeError, KeyValueError: a bad key.
         """
-        num_keys = 0
         opened_now(self._target)  # raises if it is closed
         reporter = Reporter(progress, "read", "keys")
-        for hashes in hashes_of(keys, self._opened.header, nulls):
-            self._hashes.add(hashes)
-            num_keys += len(hashes) // HASH.size
-            reporter.tell(num_keys)
-        reporter.tell(num_keys, num_keys)
-        return num_keys
+        return self._hashes.take(keys, self._opened.header, nulls, reporter)
 
     def __len__(self) -> int:
         """Return how many distinct keys there are."""
