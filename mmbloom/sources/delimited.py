@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from mmbloom.errors import SourceError
-from mmbloom.keys.lines import UTF8_MARK, Block, Blocks
+from mmbloom.keys.lines import UTF8_MARK, Block
 from mmbloom.keys.records import records_of
 from mmbloom.sources.quoting import end_of_well_quoted, record_pattern, torn_field_pattern
 from mmbloom.sources.source import NEEDS_PYARROW, FileSource
@@ -47,13 +47,12 @@ class Delimited(FileSource):
         self._comment = dialect.comment.encode() if dialect.comment else b""
         self._record = record_pattern(dialect.delimiter.encode(), self._comment)
         self._torn_field = torn_field_pattern(dialect.delimiter.encode())
-        self._blocks = Blocks(file, file.name)
         self._num_fields = self._column = 0  # known when the first record was read
         self._begin = 0
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
         """Begin after a *position*. The text before it is read, for the header is there."""
-        super().skip_to(position)
+        self.text_bytes, self.lines_read = self.position = position
         self._begin = position[0]
 
     def blocks(self) -> Iterator[KeyBlock]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mmbloom.errors import SourceError
-from mmbloom.keys.lines import Blocks
 from mmbloom.keys.records import records_of_keys
 from mmbloom.sources.source import FileSource
 
@@ -25,12 +24,6 @@ class JsonLines(FileSource):
     def __init__(self, file: ListFile, field: str, bad: BadLines) -> None:
         super().__init__(file)
         self._field, self._bad = field, bad
-        self._blocks = Blocks(file, file.name)
-
-    def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin after a *position*."""
-        super().skip_to(position)
-        self._blocks.skip_to(*position)
 
     def blocks(self) -> Iterator[KeyBlock]:
         """Yield the keys of text blocks."""

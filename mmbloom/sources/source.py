@@ -91,6 +91,7 @@ class FileSource(Source):
         """Read from *file*, which close() closes."""
         super().__init__(file.name)
         self._file = file
+        self._blocks = Blocks(file, file.name)
 
     @property
     def total_bytes(self) -> int:
@@ -107,9 +108,9 @@ class FileSource(Source):
         self._file.close()
 
     def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin after a *position* that note_end() stored."""
-        self.text_bytes, self.lines_read = position
-        self.position = position
+        """Begin after a *position* that note_end() stored. Uncompressed text is not read again."""
+        self.text_bytes, self.lines_read = self.position = position
+        self._blocks.skip_to(*position)
 
     def note_end(self, block: Block) -> None:
         """Store where the text blocks so far end."""
@@ -123,16 +124,10 @@ class TextSource(FileSource):
     def __init__(self, file: ListFile, form: LineFormat) -> None:
         super().__init__(file)
         self._form = form
-        self._blocks = Blocks(file, file.name)
         if not form.field and _HAS_COLUMNS.search(file.name):
             self.note = (
                 f"{file.name}: each line is a key; give a column to use one column as the key"
             )
-
-    def skip_to(self, position: Any) -> None:  # noqa: ANN401 - what position was
-        """Begin after a *position*. Uncompressed text before it is not read."""
-        super().skip_to(position)
-        self._blocks.skip_to(*position)
 
     def blocks(self) -> Iterator[KeyBlock]:
         """Yield the lines of text blocks."""
