@@ -1,12 +1,11 @@
 """Batches of keys of any kind -> distinct hashes, for questions about all of them together.
 
-Bad keys of a list are passed over here if its policy says so. Called by what counts keys before it
-acts: ``auditing`` and ``newcomers``.
+Bad keys of a list are skipped if its policy says so. Callers count the keys before they act.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mmbloom.engine import ObjectBatch, Partitions, hash_batch, sort_unique
 from mmbloom.errors import MmbloomError
@@ -15,11 +14,12 @@ from mmbloom.keys.batches import pieces_of
 from mmbloom.storage.memory import map_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from mmbloom.engine import LinesBatch, OffsetsBatch, RowsBatch
     from mmbloom.format.header import Header
     from mmbloom.keys.pieces import Nulls
+    from mmbloom.sources.bad_lines import BadLines
     from mmbloom.storage.progress import Reporter
 
     MemoryBatch = RowsBatch | OffsetsBatch | LinesBatch
@@ -30,15 +30,6 @@ _PARTITION_BITS = 1
 _CHUNK_BYTES = 4096
 _SPARE_CHUNKS = 8
 _FEWEST_TO_SORT = 1 << 20
-
-
-class BadLines(Protocol):
-    """What a list does about lines that are no keys; see mmbloom.sources.bad_lines."""
-
-    policy: str
-
-    def add_many(self, errors: Sequence[MmbloomError], count: int) -> None:
-        """Count bad lines, or raise the first of *errors*."""
 
 
 def hashes_of(keys: object, header: Header, nulls: Nulls = "raise") -> Iterator[bytearray]:

@@ -10,11 +10,7 @@ from mmbloom.errors import FormatError, ParameterError
 from mmbloom.filters.opened import Opened
 from mmbloom.filters.sealing import next_generation
 from mmbloom.format.checksums import check_chunks, check_table
-from mmbloom.format.fields import (
-    CHUNK_BYTES,
-    SLOT_BYTES,
-    SLOT_OFFSETS,
-)
+from mmbloom.format.fields import CHUNK_BYTES, SLOT_BYTES, SLOT_OFFSETS
 from mmbloom.format.header import Header
 from mmbloom.format.status import pack_status
 from mmbloom.storage.mapped import is_filter, stamp_at
