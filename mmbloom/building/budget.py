@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from mmbloom.errors import ParameterError, ParameterTypeError
-from mmbloom.storage.memory import free_memory_bytes
+from mmbloom.storage.memory import free_memory_bytes, machine_memory_bytes
 from mmbloom.storage.paths import path_text
 
 if TYPE_CHECKING:
@@ -57,13 +57,16 @@ def memory_budget(asked: SupportsIndex | None) -> int:
     """Return the bytes that a build may use: *asked*, or a quarter of free memory.
 
     Raises:
-        ParameterError: less than LEAST_MEMORY_BYTES. ParameterTypeError: not an int.
+        ParameterError: less than LEAST_MEMORY_BYTES, or more than the machine has.
+        ParameterTypeError: not an int.
     """
     if asked is None:
         return max(LEAST_MEMORY_BYTES, free_memory_bytes() // _FREE_DIVISOR)
     number = _integer("memory", asked)
     if number < LEAST_MEMORY_BYTES:
         raise ParameterError("memory", f"at least {LEAST_MEMORY_BYTES} bytes (32 MiB)", asked)
+    if number > (most := machine_memory_bytes()):
+        raise ParameterError("memory", f"at most {most} bytes, all that this machine has", asked)
     return number
 
 

@@ -135,6 +135,8 @@ def _open(path: str) -> Filter | FilterStack:
     try:
         return mmbloom.open(path)
     except mmbloom.FormatError:
+        if not os.path.isfile(path):
+            raise
         with open(path, "rb") as file:
             if file.read(1) != b"{":  # the first byte of a manifest, and of no filter
                 raise

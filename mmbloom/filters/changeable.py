@@ -11,7 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from mmbloom.engine import hash_batch, payloads_equal
-from mmbloom.errors import CapacityError, IncompatibleError, ReadOnlyError, VersionError
+from mmbloom.errors import (
+    CapacityError,
+    IncompatibleError,
+    ParameterError,
+    ParameterTypeError,
+    ReadOnlyError,
+    VersionError,
+)
 from mmbloom.filters.filter import Filter, open_same
 from mmbloom.filters.opened import Opened
 from mmbloom.filters.sealing import measure_payload, sealed_status, write_sealed
@@ -116,6 +123,11 @@ class ChangeableFilter(Filter):
     def _header_of(cls, spec: FilterSpec | None, options: SpecOptions) -> Header:
         if spec is None:
             spec = FilterSpec(kind=cls.kind, **options)
+        elif not isinstance(spec, FilterSpec):
+            raise ParameterTypeError("spec", "a FilterSpec", spec)
+        elif options:
+            hint = "give a specification, or parameters by name"
+            raise ParameterError("spec", f"None together with {', '.join(options)}", spec, hint)
         if kind_named(spec.kind) is not cls._kind:
             raise IncompatibleError("kind", cls.kind, f"{spec.kind} in the specification")
         return cls._kind.header(spec)

@@ -28,7 +28,7 @@ def map_memory(num_bytes: int) -> mmap.mmap:
     Raises:
         MemoryError: more than the memory of this machine, or more than it has left.
     """
-    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory_bytes = machine_memory_bytes()
     # The kernel lends more than it has, and kills somebody when it is used.
     if num_bytes > memory_bytes:
         message = (
@@ -45,6 +45,11 @@ def map_memory(num_bytes: int) -> mmap.mmap:
     with suppress(OSError):  # EINVAL: a kernel without huge pages, which is slower and not wrong
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
+
+
+def machine_memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def free_memory_bytes() -> int:

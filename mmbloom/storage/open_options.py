@@ -30,7 +30,7 @@ class OpenOptions(NamedTuple):
 
     def checked(self) -> OpenOptions:
         """Return the same with its words checked, before a file is touched."""
-        if self.mode not in _STORAGES:
+        if not isinstance(self.mode, str) or self.mode not in _STORAGES:
             raise ParameterError("mode", f"one of {', '.join(_STORAGES)}", self.mode)
         if self.expected_digest is None:
             return self

@@ -19,10 +19,19 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("asked", [32 * MIB, np.int64(64 * MIB), 1 << 50])
+@pytest.mark.parametrize("asked", [32 * MIB, np.int64(64 * MIB)])
 def test_the_memory_asked_for_is_used(asked: int) -> None:
-    """Any integer, even more than the machine has: memory is not touched before it is needed."""
+    """Any integer."""
     assert memory_budget(asked) == asked
+
+
+def test_memory_that_the_machine_does_not_have_is_refused() -> None:
+    """All of it can be asked for, and no byte more."""
+    most = memory.machine_memory_bytes()
+    assert memory_budget(most) == most
+    for asked in (most + 1, 1 << 80):
+        with pytest.raises(ParameterError, match=f"at most {most} bytes"):
+            memory_budget(asked)
 
 
 @pytest.mark.parametrize("asked", [0, -1, 32 * MIB - 1])

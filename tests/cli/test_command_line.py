@@ -203,6 +203,14 @@ def test_a_fifo_is_a_list(run: Run, names: Path, names_filter: Path, folder: Pat
         assert run("check", names_filter, "-c", "--list", "fifo").out == b"5\n"
 
 
+def test_a_fifo_is_no_filter(run: Run, folder: Path) -> None:
+    """It is refused, and nobody waits for its other end."""
+    os.mkfifo(folder / "fifo")
+    outcome = run("check", "fifo", "ada")
+    assert outcome.code == 2
+    assert "a FIFO" in outcome.err
+
+
 def test_the_module_is_the_command(start: Start, names_filter: Path) -> None:
     """``python -m mmbloom`` where the script is not on the path."""
     with start("check", names_filter, "ada") as process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -119,6 +119,14 @@ def test_ram_refuses_a_file_with_one_changed_bit(tmp_path: Path, offset: int) ->
     with pytest.raises(ChecksumError):
         mmbloom.open(path, mode="ram")
     assert held_now() == before
+
+
+@pytest.mark.parametrize("mode", ["copy", None, []])
+def test_an_unknown_mode_is_refused(tmp_path: Path, mode: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    """Whatever its type."""
+    path = sealed_file(tmp_path / "a.mmb")
+    with pytest.raises(ParameterError, match="one of map, ram, pread"):
+        mmbloom.open(path, mode=mode)
 
 
 def test_ram_is_for_sealed_files(tmp_path: Path) -> None:
