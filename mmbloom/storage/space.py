@@ -65,6 +65,16 @@ def write_all(fd: int, path: str, offset: int, *buffers: ReadableBuffer) -> None
             views = _rest(views, done)
 
 
+def write_page(fd: int, path: str, offset: int, page: memoryview) -> None:
+    """Write the bytes of one page, as write_all() does, without what only larger buffers need."""
+    try:
+        done = os.pwrite(fd, page, offset)
+    except OSError as exc:
+        raise_disk_error(exc, fd, path, len(page))
+    if done < len(page):
+        write_all(fd, path, offset + done, page[done:])
+
+
 def _first(views: list[memoryview], num_bytes: int) -> list[memoryview]:
     """Return the first *num_bytes* of what *views* are together."""
     found = []

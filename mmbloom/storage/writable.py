@@ -18,7 +18,7 @@ from mmbloom.storage.advice import PAGE_BYTES, Advice, advise, check_advice
 from mmbloom.storage.mapped import check_length, map_file, release
 from mmbloom.storage.paths import FilePath, open_regular, path_text
 from mmbloom.storage.slots import StatusSlots
-from mmbloom.storage.space import write_all
+from mmbloom.storage.space import write_all, write_page
 from mmbloom.storage.storage import Storage
 from mmbloom.storage.writer_claim import Claim, refuse_sealed, replaced
 
@@ -123,7 +123,8 @@ class WritableFile(Storage):
                 raise ParameterError("runs", "pages of the payload", (first_page, num_pages))
             if not self._unsynced:
                 self._before_change()
-            write_all(fd, self.path, start, self._view[start:end])
+            write = write_page if num_pages == 1 else write_all
+            write(fd, self.path, start, self._view[start:end])
             num_new_bytes = end - start - self._copied.get(start, 0)
             if num_new_bytes > 0:
                 self._copied[start] = end - start
