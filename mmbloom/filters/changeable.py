@@ -601,10 +601,12 @@ class ChangeableFilter(Filter):
     def __del__(self) -> None:
         """Close a filter that nobody closed, and warn of a writer: only close() tells of errors."""
         if not self.closed:
-            if isinstance(self._opened.storage, WritableFile):
-                message = f"{self._where()} was not closed"
-                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-            self.close()
+            try:
+                if isinstance(self._opened.storage, WritableFile):
+                    message = f"{self._where()} was not closed"
+                    warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+            finally:  # the warning may be an error
+                self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a reader as path and UUID, a filter in memory as its bytes; a writer cannot be."""

@@ -132,6 +132,21 @@ def test_a_writer_that_nobody_closes_warns_and_is_closed(tmp_path: Path) -> None
         assert ("ada" in again, again.keys_added) == (True, 1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_writer_that_nobody_closes_is_closed_where_warnings_are_errors(tmp_path: Path) -> None:
+    """As by python -W error: the count of its keys is stored all the same."""
+    path = tmp_path / "a.mmb"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        BloomFilter.create(path, capacity=10, fpr=NEVER).add("ada")
+        gc.collect()
+
+    with mmbloom.open(path) as again:
+        assert again.keys_added == 1
+        assert not again.info()["writer_open"]
+
+
 def test_readers_and_filters_in_memory_need_not_be_closed(tmp_path: Path) -> None:
     """There is nothing to tell."""
     path = sealed_file(tmp_path / "a.mmb")
