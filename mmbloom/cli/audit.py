@@ -114,7 +114,7 @@ def _audit_random(audited: Filter, arguments: argparse.Namespace, show: Show) ->
 def _audit_list(audited: Filter, arguments: argparse.Namespace, show: Show) -> AuditReport:
     import mmbloom
 
-    arguments.key_form = audited.key_form  # whoever opens lists notes what looks wrong for it
+    arguments.key_form = audited.key_form  # opening a list warns of what looks wrong for it
     with (
         hibp_is_an_option(arguments),
         open_lists("mmbloom audit", arguments.negatives, arguments) as keys,

@@ -71,7 +71,7 @@ def count_text(number: float, noun: str = "") -> str:
 
 
 def rate_text(rate: float) -> str:
-    """Return a false-positive rate, as a share and as one in so many."""
+    """Return a false-positive rate, as a share and as 1 in N."""
     if not 0 < rate < 0.5:  # noqa: PLR2004 - from "1 in 2" on it says less than the share
         return f"{rate:.3g}"
     return f"{rate:.3g} (1 in {1 / rate:,.0f})"

@@ -1,5 +1,5 @@
-"""Kinds of filters, one file a kind; no kind imports another.
+"""Filters as users hold them: a handle on one opened file, which can change to the next one.
 
-``sizing`` and ``estimates`` have the formulas, ``handle`` and ``facts`` what every kind can do. The
-set of kinds is closed: their numbers are in FORMAT.md.
+``filter`` has what every filter can do, ``changeable`` adds what writers can do, and one file for
+each kind adds the rest. What differs between kinds is asked of ``mmbloom.kinds``.
 """

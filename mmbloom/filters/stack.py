@@ -121,7 +121,7 @@ class FilterStack(Closing):
     def save(self, path: FilePath, *, if_exists: IfExists = "raise") -> None:
         """Write a manifest: the members' paths, relative to its folder, and their UUIDs.
 
-        *minus* is not stored: it is the business of whoever knows the removed keys.
+        *minus* is not stored: pass it again when you open the stack.
 
         Raises:
             ParameterError: a member is in memory only. FileExistsError, OSError: as build().
@@ -252,7 +252,7 @@ def _split(hashes: bytearray) -> list[bytes]:
 
 
 def _entries_of(data: bytes, path: str) -> list[dict[str, str]]:
-    """Return the entries of a manifest; refuse what is none."""
+    """Return the entries of a manifest; refuse anything else."""
 
     def refuse(field: str, expected: str, found: object) -> FormatError:
         hint = "It is no manifest of a stack, or one that was changed: write it with save()"

@@ -49,7 +49,7 @@ def encode_metadata(metadata: dict[str, Any] | None) -> bytes:
 
 
 def decode_metadata(encoded: bytes) -> dict[str, Any]:
-    """Return the object in *encoded*; raise ValueError, saying what is wrong, if there is none."""
+    """Return the object in *encoded*; raise ValueError, with the reason, if it is not one."""
     if encoded == b"{}":  # most files have no metadata, and every opening decodes it
         return {}
     try:

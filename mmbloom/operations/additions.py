@@ -1,4 +1,4 @@
-"""Keys of a filter that are to come, counted and weighed before any of them is added."""
+"""Keys to add to a filter: counted, with a forecast, before any of them is added."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Additions:
     """Keys that a filter definitely does not have, taken from any number of batches.
 
-    Guarantee: nothing is added before add(), which adds all of them or, where they do not fit, or a
-        batch had a bad key, none.
+    Guarantee: nothing is added before add(). It adds all keys, or none if they do not fit or a
+        batch had a bad key.
     Counting filters: add() counts every distinct key that was taken once more, also one that is
         "maybe" already. That may be so by chance, and a key that is not counted would be answered
         "definitely not" when those that cover it leave. So a key that was in must be removed twice.

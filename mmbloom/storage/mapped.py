@@ -48,7 +48,7 @@ class MappedFile(Storage):
     """One filter file, mapped read-only.
 
     Guarantee: when it was opened, the header was sound and the file as long as it says. The map is
-    of that file for ever, even if another file gets its path.
+    of that file, even if another file gets its path.
     Cost: one page is read and one descriptor stays open, whatever the size of the file.
     Sharing: any number of processes and threads; a forked child may go on using it.
     Limits: if somebody cuts the file short while it is mapped, the process that touches the missing
@@ -154,8 +154,8 @@ class MappedFile(Storage):
 
         To be called as ``page_in(start, num_bytes)`` just before the bytes are read. Where a touch
         would be a SIGBUS it raises, if the kernel can tell (Linux 5.14): TruncatedError where the
-        file was cut, OSError (EIO) where the disk cannot read it. It works on after close(), for
-        whoever holds a view of the payload. Cost: that of the page faults, which are then over.
+        file was cut, OSError (EIO) where the disk cannot read it. It still works after close(), as
+        long as a view of the payload is held. Cost: that of the page faults.
         """
         file_map, first = self._open_map(), self.header.payload_offset
 

@@ -28,7 +28,7 @@ def path_text(path: FilePath) -> str:
     """Return *path* as a str; undecodable bytes become surrogate escapes, as in all of Python.
 
     Raises:
-        ParameterTypeError: not a path type; an int, which could be a descriptor, is none.
+        ParameterTypeError: not a path type. An int could be a descriptor, so it is refused.
         ParameterError: a NUL character, or a surrogate that is no escape: no file can have it.
     """
     try:
@@ -51,7 +51,7 @@ def open_regular(path: str, flags: int) -> tuple[Descriptor, os.stat_result]:
         OSError: FileNotFoundError, PermissionError, IsADirectoryError and the like.
         FormatError: *path* is a FIFO, a socket or a device; or, with O_NOFOLLOW, a symbolic link.
     """
-    # O_NONBLOCK: opening a FIFO would wait for its other end, perhaps for ever. Regular files
+    # O_NONBLOCK: opening a FIFO would wait for its other end, perhaps forever. Regular files
     # ignore it.
     try:
         fd = Descriptor.opened(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

@@ -42,8 +42,8 @@ _EXISTS = (
 class NewFile:
     """A file of a known length in the making; use it in a ``with`` block.
 
-    Guarantee: at every moment, whoever is killed when, the path has what it had before or the
-    complete file. Leaving the block without publish() leaves nothing behind.
+    Guarantee: if the process is killed at any moment, the path has either what it had before or
+    the complete file. Leaving the block without publish() leaves nothing behind.
     Durability: after publish() the file and its name survive power loss.
     Secrecy: until publish() only the owner may open it; then its mode is 0666 without the umask.
     Sharing: of two that publish one new path, one wins and the other gets FileExistsError. With

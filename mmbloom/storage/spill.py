@@ -1,6 +1,6 @@
 """Spill files: what a build cannot hold in memory, written once and read back.
 
-Where Linux can, the file has no name (see ``temporary``): whoever is killed when, nothing is left.
+Where Linux allows it, the file has no name (see ``temporary``), so a kill leaves nothing behind.
 A checkpointed build keeps its file under a name of its own instead.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 _NO_FALLOCATE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-_OWNER_ONLY = 0o600  # hashes of keys are nobody else's business
+_OWNER_ONLY = 0o600  # others must not read the hashes of keys
 
 
 class SpillFile(Closing):

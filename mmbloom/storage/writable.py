@@ -43,8 +43,8 @@ class WritableFile(Storage):
     Durability: what write_through() returned for is seen by readers at once and survives the death
     of this process; what flush(), seal() or close(status) returned for survives power loss.
     Sharing: one thread at a time. A forked child can only close its copy, and opens its own.
-    Limits: a process that dies, or close(None) after a change, leaves WRITER_OPEN set: whoever
-    opens the file next finds ``status.writer_open``, and the counts are a lower bound.
+    Limits: a process that dies, or close(None) after a change, leaves WRITER_OPEN set. The
+    next to open the file finds ``status.writer_open``, and the counts are a lower bound.
 
     Attributes: path (links resolved), header.
     """

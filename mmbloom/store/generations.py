@@ -44,7 +44,7 @@ def check_name(name: str) -> str:
 
 
 def names_in(folder: str) -> list[str]:
-    """Return all names that have a current generation, sorted. Symbolic links are none."""
+    """Return all names that have a current generation, sorted. Symbolic links are ignored."""
     with os.scandir(folder) as entries:
         found = [
             entry.name.removesuffix(_SUFFIX)
@@ -55,7 +55,7 @@ def names_in(folder: str) -> list[str]:
 
 
 class Generations:
-    """The files of one name in *folder*. What changes them is called inside ``locked()``."""
+    """The files of one name in *folder*. Call methods that change them inside ``locked()``."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder = folder
@@ -68,7 +68,7 @@ class Generations:
 
     @property
     def draft_name(self) -> str:
-        """The name for a file whose number is not chosen yet: no generation has it."""
+        """The name for a file whose number is not chosen yet. No generation has this name."""
         return self.file_name(0)
 
     def file_name(self, number: int) -> str:
@@ -82,7 +82,7 @@ class Generations:
     def numbers(self) -> list[int]:
         """Return the numbers of all generations that have a file, ascending.
 
-        A folder, a link or a FIFO of such a name is none.
+        A folder, a link or a FIFO with such a name is ignored.
         """
         form = re.compile(re.escape(f".{self._target}.") + r"([1-9][0-9]{0,19})")
         with os.scandir(self._folder) as entries:
@@ -94,14 +94,14 @@ class Generations:
         return sorted(int(match[1]) for match in matches if match)
 
     def next_number(self, previous: int) -> int:
-        """Return a number above *previous* and those of all generations that nothing else has."""
+        """Return a free number above *previous* and the numbers of all generations."""
         number = max([previous, *self.numbers()]) + 1
         while os.path.lexists(self.path_of(number)):  # a folder, for instance
             number += 1
         return number
 
     def current(self) -> int | None:
-        """Return the number of the current generation; None if it has none, or there is none.
+        """Return the number of the current generation; None if there is no file, or it has no number.
 
         In a copy of the folder that was made without hard links it is the one with the same header.
         """

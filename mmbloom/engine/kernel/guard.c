@@ -58,7 +58,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
     const int has_default = !(previous.sa_flags & SA_SIGINFO) &&
                             (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN);
     /* A handler such as faulthandler's raises the signal again when it is done. If it puts this handler back first, they
-       would call each other for ever: so a signal that comes from a program, not from the processor, comes but once. */
+       would call each other without end. So a signal that a program sent, and not the processor, is passed on once. */
     const int is_again = info->si_code <= 0 && atomic_fetch_add(&times_passed_on, 1) > 0;
 
     if (has_default || is_again) {

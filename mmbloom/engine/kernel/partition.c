@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-#define SOME_KEYS 512U /* views (12 KiB) and hashes (8 KiB) of so many keys stay in the L1 cache */
+#define SOME_KEYS 512U /* views (12 KiB) and hashes (8 KiB) of this many keys stay in the L1 cache */
 
 static size_t smaller(size_t a, size_t b)
 {

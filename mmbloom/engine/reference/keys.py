@@ -64,7 +64,7 @@ class Batch(ABC):
         """Yield every key."""
 
     def keys_or_errors(self) -> Iterator[object]:
-        """Yield every key, and for what should be one and is none, why: a SourceError."""
+        """Yield every key, and a SourceError in the place of each bad one."""
         return self.keys()
 
     @property
