@@ -101,7 +101,7 @@ class Generations:
         return number
 
     def current(self) -> int | None:
-        """Return the number of the current generation; None if there is no file, or it has no number.
+        """Return the number of the current generation; None if there is no file or no number.
 
         In a copy of the folder that was made without hard links it is the one with the same header.
         """
