@@ -25,12 +25,13 @@ class Additions:
 
     Guarantee: nothing is added before add(). It adds all keys, or none if they do not fit or a
         batch had a bad key.
-    Counting filters: add() counts every distinct key that was taken once more, also one that is
-        "maybe" already. That may be so by chance, and a key that is not counted would be answered
-        "definitely not" when those that cover it leave. So a key that was in must be removed twice.
-    Sharing: one thread. What others add to the filter meanwhile is not counted as known; it may
-        make add() stop at the capacity, as update() does.
-    Limits: 16 bytes of memory a new key, 32 while they are sorted; of a counting filter a key.
+    Counting filters: add() counts every distinct key once more, even if it is "maybe" already. It
+        may be "maybe" by chance. If it were not counted, it would be answered "definitely not"
+        once the keys that cover it are removed. A key that was in must then be removed twice.
+    Sharing: one thread. Keys that others add to the filter meanwhile are not taken into account;
+        they may make add() stop at the capacity, as update() does.
+    Limits: 16 bytes of memory for each new key, 32 while they are sorted. For a counting filter
+        this is for each key.
     """
 
     def __init__(self, target: ChangeableFilter) -> None:
@@ -50,7 +51,7 @@ class Additions:
         nulls: Nulls = "raise",
         progress: Callable[[Progress], object] | None = None,
     ) -> int:
-        """Look up a batch, keep what is new; return how many keys it has, with repetitions.
+        """Look up a batch and keep what is new. Return the number of its keys, with repetitions.
 
         Args:
             keys: as for BloomFilter.update().
@@ -70,7 +71,7 @@ class Additions:
         )
 
     def __len__(self) -> int:
-        """Return how many distinct new keys there are."""
+        """Return the number of distinct new keys."""
         if self._num_new is None:
             hashes = self._hashes.sorted()
             new = split(self._opened, hashes)[0] if self._takes_all else hashes
@@ -79,14 +80,14 @@ class Additions:
 
     @property
     def num_to_add(self) -> int:
-        """Keys that add() adds: the new ones; of a counting filter all distinct ones."""
+        """Keys that add() adds: the new ones; for a counting filter all distinct ones."""
         return len(self._hashes)
 
     def fits(self) -> bool:
-        """Return whether add() would take them: there is room for them, or overfill is allowed.
+        """Return whether add() would add them: there is room, or overfill is allowed.
 
-        Cost: where a counting filter seems to be full, a pass over the payload: its count drifts
-        when keys leave, and the counters tell.
+        Cost: if a counting filter seems to be full, one pass over the payload, because its stored
+        count drifts when keys are removed.
         """
         return has_room_for(self._target, len(self))
 
@@ -95,7 +96,7 @@ class Additions:
         return self._target.forecast(len(self))
 
     def add(self) -> int:
-        """Add them; return how many of them were new: all, but for a share of about the fpr.
+        """Add them; return how many were new, as update() does.
 
         Raises:
             CapacityError: they do not fit; none was added.
@@ -112,7 +113,7 @@ class Additions:
 
 
 def split(opened: Opened, hashes: bytes | bytearray) -> tuple[bytes, bytes]:
-    """Return those of *hashes* that are definitely not in, and those that may be."""
+    """Return the *hashes* that are definitely not in the filter, and those that may be."""
     import numpy as np
 
     maybe = np.empty(len(hashes) // HASH.size, np.uint8)

@@ -1,7 +1,7 @@
-"""Audits: whether a filter keeps the false-positive rate it was made for, measured.
+"""Audits: measure whether a filter has the false-positive rate that it was made for.
 
-Keys that are known not to be members are looked up. How many of them are "maybe" says what the rate
-is, within an interval that follows from their number.
+Keys that were never added are looked up. The share of them that is "maybe" is the rate, within an
+interval that follows from their number.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class AuditReport(NamedTuple):
 
     Attributes:
         looked_up: distinct keys that were looked up.
-        repeated: keys that were there again, which count once.
+        repeated: repetitions of keys, which are not looked up again.
         maybes: how many of the keys are "maybe".
         measured_fpr: maybes / looked_up.
         low: lower end of the confidence interval of the rate, and
         high: upper end.
-        confidence: chance that such an interval holds the rate.
+        confidence: chance that such an interval contains the rate.
         target: the rate that the filter was made for.
         expected: the rate that its bytes give, expected_fpr().
     """
@@ -59,15 +59,15 @@ class AuditReport(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether the target is not refuted: the interval does not lie above it."""
+        """Whether the interval does not lie above the target."""
         return self.low <= self.target
 
     @property
     def likely_members(self) -> int:
-        """About how many of the keys must be members; 0 if the set bits explain all answers.
+        """About how many of the keys must have been added; 0 if the set bits explain all answers.
 
-        *expected* is exact for keys that are no members, so a rate that is beyond chance (4 sigma)
-        above it has no other cause, unless somebody chose keys to be false positives.
+        *expected* is exact for keys that were never added. A rate above it beyond chance (4 sigma)
+        has no other cause, unless somebody chose keys that are false positives.
         """
         least, _ = wilson_interval(self.maybes, self.looked_up, _SURE_SIGMAS)
         if least <= self.expected:
@@ -77,18 +77,18 @@ class AuditReport(NamedTuple):
 
 
 class RandomKeys:
-    """Random keys of 16 bytes: members of a filter by a chance of 2^-128 only.
+    """Random keys of 16 bytes. The chance that one of them was added is about 2^-128.
 
-    audit(), contains_many() and build() take them, again and again: equal seeds give equal keys.
+    audit(), contains_many() and build() take them, repeatedly. Equal seeds give equal keys.
     """
 
     def __init__(self, num_keys: int, *, seed: int = 0, key_form: str = "raw") -> None:
-        """Describe the keys; they are made when they are used.
+        """Describe the keys, which are made when they are used.
 
         Args:
             num_keys: how many, 1 to 2**48.
-            seed: of their generator, at least 0; it has nothing to do with that of a filter.
-            key_form: that of the filter to ask: under "hex" they are 32 hexadecimal digits.
+            seed: of their generator, at least 0; not the seed of a filter.
+            key_form: that of the filter to ask: with "hex" they are 32 hexadecimal digits.
         """
         self.num_keys = check_capacity(num_keys, "num_keys")
         if not isinstance(seed, int) or isinstance(seed, bool):
@@ -100,7 +100,7 @@ class RandomKeys:
         self.seed, self.key_form = seed, key_form
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of keys."""
         return self.num_keys
 
     def __key_pieces__(self) -> Iterator[Piece]:
@@ -124,23 +124,23 @@ def audit(
     nulls: Nulls = "raise",
     progress: Callable[[Progress], object] | None = None,
 ) -> AuditReport:
-    """Look up keys that are no members, and say what the false-positive rate is.
+    """Look up keys that were never added, and measure the false-positive rate.
 
-    A key that is there several times counts once: its answer is always the same, so it says nothing
-    new, and the interval takes the answers as independent.
+    A repeated key counts once: its answer is always the same, and the interval assumes independent
+    answers.
 
     Args:
         audited: the filter, of any kind.
         negatives: keys that were never added, as for contains_many(), or RandomKeys.
         confidence: of the interval, 0 < confidence < 1.
-        nulls: as for contains_many(); skipped ones are no keys.
+        nulls: as for contains_many(); skipped nulls do not count.
         progress: called with a Progress from this thread, at most every 0.1 s.
 
     Raises:
         SourceError: there are no keys.
         KeyTypeError, KeyValueError: a bad key. ParameterError: confidence.
 
-    Cost: as a batch of look-ups, and 32 bytes of memory a key.
+    Cost: that of a batch of look-ups, and 32 bytes of memory for each key.
     """
     opened = opened_now(audited)  # all answers are those of one file
     sigmas = _sigmas_of(confidence)
@@ -168,7 +168,7 @@ def wilson_interval(successes: int, trials: int, sigmas: float) -> tuple[float, 
     """Return the interval of rates from which *successes* of *trials* are within *sigmas*.
 
     The rates p with |p' - p| <= z sqrt(p (1 - p) / n), p' being the share found and z the sigmas:
-    a quadratic in p. Unlike p' +- z sqrt(p' (1 - p') / n) it says something when none was found.
+    a quadratic in p. Unlike p' +- z sqrt(p' (1 - p') / n) it has a width even if none was found.
     Source: Wilson 1927.
     """
     share, z2 = successes / trials, sigmas * sigmas

@@ -1,6 +1,6 @@
-"""Batches of keys of any kind -> distinct hashes, for questions about all of them together.
+"""Batches of keys of any type -> distinct hashes.
 
-Bad keys of a list are skipped if its policy says so. Callers count the keys before they act.
+Bad keys of a list are skipped if its ``on_error`` says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def hashes_of(keys: object, header: Header, nulls: Nulls = "raise") -> Iterator[
         nulls: as for contains_many().
 
     Raises:
-        KeyTypeError, KeyValueError, SourceError: a bad key, unless the list passes over it.
+        KeyTypeError, KeyValueError, SourceError: a bad key, unless the list skips it.
     """
     bad: BadLines | None = getattr(keys, "bad", None)
     for piece in pieces_of(keys, nulls):
@@ -74,15 +74,15 @@ def _good_hashes(batch: MemoryBatch, header: Header, bad: BadLines) -> bytearray
 
 
 class DistinctHashes:
-    """Hashes, each once. Memory: 16 bytes for each, and 16 more while they are sorted."""
+    """A set of hashes. Memory: 16 bytes for each, and 16 more while they are sorted."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no hashes."""
         self._hashes = bytearray()
         self._num_sorted = 0
 
     def add(self, hashes: bytes | bytearray) -> None:
-        """Add some; what is there already stays once."""
+        """Add hashes; repetitions count once."""
         self._hashes += hashes
         # When as many are new as are sorted: then every hash is sorted a few times in all.
         if len(self._hashes) // HASH.size >= max(_FEWEST_TO_SORT, 2 * self._num_sorted):
@@ -96,7 +96,7 @@ class DistinctHashes:
         reporter: Reporter,
         choose: Callable[[bytearray], bytes | bytearray] = lambda hashes: hashes,
     ) -> int:
-        """Add what *choose* returns of the hashes of *keys*; return how many keys there are."""
+        """Add what *choose* returns for the hashes of *keys*; return the number of keys."""
         num_keys = 0
         for hashes in hashes_of(keys, header, nulls):
             self.add(choose(hashes))
@@ -106,13 +106,13 @@ class DistinctHashes:
         return num_keys
 
     def sorted(self) -> bytearray:
-        """Return all of them, sorted; not to be changed."""
+        """Return all hashes, sorted. The result must not be changed."""
         if len(self._hashes) != HASH.size * self._num_sorted:
             self._sort()
         return self._hashes
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of hashes."""
         return len(self.sorted()) // HASH.size
 
     def _sort(self) -> None:

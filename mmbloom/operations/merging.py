@@ -1,7 +1,7 @@
 """Unions of filter files: read side by side, block by block, and written in the same sweep.
 
-Memory does not depend on the size of the files. Each is compared with its checksums on the way, so
-no damage is passed on. ``combining`` says when filters answer alike, ``sealing`` writes the file.
+Memory does not depend on the size of the files. Each file is compared with its checksums on the
+way, so damage does not spread. ``mmbloom.filters.sealing`` writes the result.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class UnionCount(NamedTuple):
 
     Attributes:
         keys: distinct keys in all; estimated from the bits, unless *exact*.
-        exact: whether the files say that they hold one and the same list.
-        keys_each: of each file, as it says or, while somebody writes it, at least.
-        repeated: sum(keys_each) - keys: of two files, the keys that both have.
+        exact: whether the files say that they all hold the same list.
+        keys_each: the keys of each file; of a file that a writer has open, a lower bound.
+        repeated: sum(keys_each) - keys. For two files, the keys that both have.
         capacity: that of each file.
-        expected_fpr: of the union, exact.
+        expected_fpr: the rate of the union, exact.
     """
 
     keys: int
@@ -83,31 +83,31 @@ def merge(
 ) -> ChangeableFilter:
     """Write the union of filter files to a new file, and open it read-only.
 
-    It is exactly the filter to which the keys of all were added, one after the other. Its count of
-    keys is an estimate, unless all files hold the same list. Metadata are those of the first file.
-    A union of Bloom filters is sealed. That of counting filters is not, so that keys can be removed
-    from it; counters are added up, to 15 at most, and a key that two files have must be removed
-    twice.
+    It is exactly the filter to which the keys of all files were added, one after the other. Its
+    count of keys is an estimate, unless all files hold the same list. It has the metadata of the
+    first file. A union of Bloom filters is sealed. A union of counting filters is not, so that keys
+    can be removed from it. Its counters are sums, at most 15, so a key that two files have must be
+    removed twice.
 
     Args:
-        path: where the union will be; it may be one of *sources*, with if_exists="replace".
+        path: the file to write. It may be one of *sources*, with if_exists="replace".
         sources: one file or more of kind bloom, or of kind counting, with equal parameters. A file
             that a writer has open is read as it is now.
-        overfill: write a union that is past the capacity too; its fpr is higher than asked for.
-        if_exists: "raise", or "replace" the file that is there; its readers keep the old one.
+        overfill: also write a union that exceeds the capacity. Its fpr is higher than asked for.
+        if_exists: "raise", or "replace" an existing file, whose readers keep the old one.
         progress: called with a Progress from this thread, at most every 0.1 s.
 
     Raises:
         IncompatibleError: the first field in which two files differ.
         WrongKindError: a fuse filter, which cannot be united.
-        CapacityError: by estimate, and beyond chance, there are more keys than the capacity.
+        CapacityError: by an estimate, and beyond chance, there are more keys than the capacity.
         ChecksumError: a file is damaged. FormatError, OSError: as BloomFilter.open().
-        LockHeldError: *path* is a file that a writer has open. None can open one of *paths* that
-            is to be replaced from the first byte that is read on: what it added would be lost.
-        Nothing is published then.
+        LockHeldError: a writer has the file at *path* open. If it is one of *sources*, no writer
+            can open it while merge() runs, because the keys that it adds would be lost.
+        After an error nothing is published.
 
-    Cost: one pass over each file, 40 MiB of memory at any size. The same files give the same bytes
-    where SOURCE_DATE_EPOCH gives the date.
+    Cost: one pass over each file, and 40 MiB of memory at any size. The same files give the same
+    bytes if SOURCE_DATE_EPOCH sets the date.
     """
     with _no_writer_of_replaced(path, sources, if_exists), _Union(sources) as union:
         header = fresh(union.first.header)._replace(created_unix_ns=creation_ns())
@@ -129,7 +129,7 @@ def merge(
 def union_count(
     sources: Sequence[FilePath], *, progress: Callable[[Progress], object] | None = None
 ) -> UnionCount:
-    """Estimate how many keys filter files have in all, and repeat; write nothing.
+    """Estimate how many keys filter files have in all, and how many they share; write nothing.
 
     Args:
         sources: as for merge().
@@ -138,9 +138,9 @@ def union_count(
     Raises:
         IncompatibleError, WrongKindError, ChecksumError, FormatError, OSError: as merge().
 
-    Cost: as merge(), without the file. Validity: that of ``estimates.estimate_keys``, scattering by
-    0.5 % at 2000 keys, less with more; where few of many keys are repeated, *repeated* is the small
-    difference of large numbers, and worth nothing below a thousandth of them.
+    Cost: as merge(), without the file. Validity: the estimate has a standard deviation of 0.5 % at
+    2000 keys, less with more. *repeated* is the difference of two large numbers: it means nothing
+    below a thousandth of them.
     """
     with _Union(sources) as union:
         header, kind = union.first.header, union.kind
@@ -215,7 +215,7 @@ class _Source:
         return self.opened.kind.estimate_keys(self.opened.header, places)
 
     def keys(self) -> int:
-        """Return how many keys it has; for a file that a writer has open, at least that many."""
+        """Return the number of keys, a lower bound for a file that a writer has open."""
         kind, status = self.opened.kind, self.opened.status
         if status.is_sealed or (kind.can_remove and not status.writer_open):
             return status.keys_added
@@ -314,9 +314,9 @@ class _Union(Closing):
 
 
 class _Canaries:
-    """Hashes that are looked up in a payload while it goes by.
+    """Hashes that are looked up in a payload block by block.
 
-    A file that is being cleared by its writer may have lost those that it had when it was opened.
+    A file that its writer is clearing may have lost the canaries that it had when it was opened.
     """
 
     def __init__(self, header: Header, hashes: Sequence[tuple[int, int]]) -> None:
@@ -333,6 +333,6 @@ class _Canaries:
                 self._lost.add(canary)
 
     def found(self) -> tuple[tuple[int, int], ...]:
-        """Return up to 8 of those that may be in."""
+        """Return up to 8 of the hashes that may be in."""
         kept = [canary for canary in self._hashes if canary not in self._lost]
         return tuple(kept[:MAX_CANARIES])

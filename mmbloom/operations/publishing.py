@@ -36,30 +36,31 @@ _FOREIGN = "Nothing is ever published over another kind of file: check the path,
 def publish(
     path: FilePath, new: FilePath, *, progress: Callable[[Progress], object] | None = None
 ) -> int:
-    """Make a finished filter file visible under *path*, in one step, in place of what is there.
+    """Make a copy of a finished filter file visible under *path*, in one step.
 
-    The file is copied, each byte compared with its checksum on the way, and only the copy gets the
-    path: *new* stays as it is, and may be on another file system. Readers of the old generation
-    keep it until they reload. A symbolic link at *path* is replaced itself.
+    Each byte is compared with its checksum while it is copied. *new* stays as it is, and may be on
+    another file system. Readers of the old generation keep it until they reload. A symbolic link at
+    *path* is itself replaced.
 
     Args:
-        path: where the new generation will be; its folder must exist.
+        path: the path of the new generation; its folder must exist.
         new: a sealed file.
         progress: called with a Progress from this thread, at most every 0.1 s.
 
     Returns:
-        The generation that the copy has in its header: one more than that of the file it replaces,
-        1 if there was none that can be read. All else is as in *new*, the UUID too.
+        The generation in the header of the copy: one more than that of the file it replaces, or 1
+        if no such file can be read. Everything else is as in *new*, including the UUID.
 
     Raises:
         FormatError: *new* cannot be trusted, ChecksumError and TruncatedError included; or *path*
             is a file of another kind, which is not replaced.
         ParameterError: *new* is not sealed, or is the file at *path* itself.
         LockHeldError: a writer has the file at *path* open, or another publisher replaces it now.
-        NoSpaceError, OSError: as for NewFile. In every case *path* has what it had before.
+        NoSpaceError, OSError: from the operating system.
+        After an error *path* has what it had before.
 
     Cost: one read and one write of the file. ``build(..., if_exists="replace")`` and
-    ``save(..., if_exists="replace")`` give the next generation too, without a second file.
+    ``save(..., if_exists="replace")`` also give the next generation, without a second file.
     """
     target = path_text(path)
     refuse_foreign(target)
@@ -80,7 +81,7 @@ def publish(
 
 @contextmanager
 def open_finished(path: FilePath) -> Iterator[Opened]:
-    """Open a sealed file to be copied; its header and its known keys are checked."""
+    """Open a sealed file to be copied, and check its header and its canaries."""
     with PreadFile.open(path) as found:
         opened = Opened.checked(found)
         if not opened.status.is_sealed:
@@ -89,7 +90,7 @@ def open_finished(path: FilePath) -> Iterator[Opened]:
 
 
 def write_copy(finished: Opened, copy: NewFile, tell: Tell) -> None:
-    """Write all of a sealed file but the header page, comparing each byte with its checksum."""
+    """Write all of a sealed file except the header page, and compare it with its checksums."""
     header, where = finished.header, finished.where
     table = bytes(finished.storage.checksums)
     check_table(table, header, finished.status, where)
@@ -104,7 +105,7 @@ def write_copy(finished: Opened, copy: NewFile, tell: Tell) -> None:
 
 
 def write_generation(finished: Opened, copy: NewFile, generation: int) -> None:
-    """Write the header page: that of *finished* with another generation in both status slots."""
+    """Write the header page of *finished* with another generation in both status slots."""
     status: Status = finished.status._replace(generation=generation)
     page = bytearray(finished.storage.read_page())
     for offset in SLOT_OFFSETS:
@@ -114,9 +115,9 @@ def write_generation(finished: Opened, copy: NewFile, generation: int) -> None:
 
 
 def refuse_foreign(path: str, *, follow_links: bool = True) -> None:
-    """Raise FormatError if there is a file at *path* that never was a filter.
+    """Raise FormatError if there is a file at *path* that is not a filter.
 
-    Without *follow_links* a symbolic link is none.
+    Without *follow_links* a symbolic link is not a filter.
     """
     try:
         found = is_filter(path, follow_links=follow_links)

@@ -1,4 +1,4 @@
-"""Keys that are to leave a counting filter, looked up before any of them is removed."""
+"""Keys to remove from a counting filter: looked up before any of them is removed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class RemovalReport(NamedTuple):
-    """What became of keys that were to leave.
+    """What a removal did.
 
     Attributes:
-        keys: how many were removed, each once.
+        keys: how many keys were removed, each once.
         gone: how many of these are definitely not in now. The others were added more often, or
             other keys cover them.
-        never_added: keys that were "maybe" before, and absent when it was their turn: they, or
-            others that were removed with them, had never been added. What they took, other keys
-            lack, which may now be answered "definitely not": build the filter anew.
+        never_added: keys that were "maybe" before, and absent when their turn came. They, or others
+            that were removed with them, had never been added. Other keys may now be answered
+            "definitely not": build the filter again.
     """
 
     keys: int
@@ -37,20 +37,20 @@ class RemovalReport(NamedTuple):
 
 
 class Removals:
-    """Keys that are to leave a counting filter, taken from any number of batches, each once.
+    """Keys to remove from a counting filter, taken from any number of batches, each once.
 
-    Guarantee: nothing is removed before remove(), and nothing at all if a batch had a bad key, or,
-        unless they may be passed over, one of the keys is definitely not in.
+    Guarantee: nothing is removed before remove(). Nothing is removed at all if a batch had a bad
+        key, or if a key is definitely not in and absent keys are not skipped.
     Sharing: one thread.
-    Limits: remove what was added, and nothing else. A key that was never added, and is "maybe" by
-        chance, is removed all the same, which damages others. So a removal that was cut short, by
-        a kill or a power loss, cannot be repeated with if_absent="skip": about as large a share of
-        what it had removed as the fpr is "maybe" still, and would be removed twice. 16 bytes of
-        memory a key, 32 while they are sorted.
+    Limits: remove only keys that were added. A key that was never added, and is "maybe" by chance,
+        is removed all the same, which damages others. So do not repeat a removal that a kill or a
+        power loss has cut short with if_absent="skip": a few of the keys that it had removed, about
+        the fpr, are still "maybe" and would be removed twice. 16 bytes of memory for each key, 32
+        while they are sorted.
     """
 
     def __init__(self, target: CountingBloomFilter) -> None:
-        """Begin with none; *target* may be open read-only, to see what would happen."""
+        """Start with no keys; *target* may be open read-only, to see what would happen."""
         self._target, self._opened = target, opened_now(target)
         self._hashes = DistinctHashes()
 
@@ -61,7 +61,7 @@ class Removals:
         nulls: Nulls = "raise",
         progress: Callable[[Progress], object] | None = None,
     ) -> int:
-        """Keep the keys of a batch; return how many it has, with repetitions.
+        """Keep the keys of a batch; return how many there are, with repetitions.
 
         Args:
             keys: as for CountingBloomFilter.update().
@@ -76,19 +76,19 @@ class Removals:
         return self._hashes.take(keys, self._opened.header, nulls, reporter)
 
     def __len__(self) -> int:
-        """Return how many distinct keys there are."""
+        """Return the number of distinct keys."""
         return len(self._hashes)
 
     def num_absent(self) -> int:
-        """Return how many of them are definitely not in. Cost: a look-up of each."""
+        """Return how many of them are definitely not in. Cost: one look-up for each."""
         return len(split(self._opened, self._hashes.sorted())[0]) // HASH.size
 
     def remove(self, *, if_absent: Literal["raise", "skip"] = "raise") -> RemovalReport:
         """Remove each of them once.
 
         Args:
-            if_absent: "raise" removes nothing if a key is definitely not in; "skip" passes over
-                such keys.
+            if_absent: "raise" removes nothing if a key is definitely not in; "skip" skips such
+                keys.
 
         Raises:
             AbsentKeyError: a key is definitely not in.
@@ -108,7 +108,7 @@ class Removals:
         return RemovalReport(removed, gone, never_added)
 
     def _remove_all(self, hashes: memoryview) -> int:
-        """Remove all that are in when it is their turn; return how many are not."""
+        """Remove each key that is in when its turn comes; return how many are not."""
         num_absent = 0
         while len(hashes):
             try:
