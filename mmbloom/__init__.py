@@ -14,13 +14,18 @@ import sys
 
 if sys.argv and (
     os.path.basename(sys.argv[0]) == "mmbloom"
-    or (sys.argv[0] == "-m" and "mmbloom" in sys.orig_argv)
+    or (
+        sys.argv[0] == "-m"
+        and ("-m", "mmbloom") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    )
 ):
     # This is the command: until cli.main() can report Ctrl-C, it ends the process without a trace.
     import signal
+    from contextlib import suppress
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with suppress(ValueError):  # another thread than the main one imports it
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from importlib import import_module
 from typing import TYPE_CHECKING
