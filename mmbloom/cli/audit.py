@@ -24,20 +24,18 @@ if TYPE_CHECKING:
     from mmbloom.cli.progress import Show
 
 DESCRIPTION = """\
-Measure the false-positive rate of a filter with keys that are no members: the
-lines of --negatives, or --random keys of 16 bytes, which are members by a
-chance of 2^-128. The rate comes with its Wilson interval, beside the rate that
-the filter was made for and the one to expect of it as it is. A key that is
-there several times counts once, since its answer is the same. Memory: 32 bytes
-a key.
+Measure the false-positive rate of a filter with keys that were never added: the
+lines of --negatives, or --random keys of 16 bytes. The rate is printed with its
+Wilson interval, beside the rate that the filter was made for and the rate that
+its bytes give. A repeated key counts once. Memory: 32 bytes for each key.
 """
 EPILOG = """\
 examples:
   mmbloom audit passwords.mmb --random 1e6
   mmbloom audit seen.mmb --negatives never-seen.txt.gz --confidence 0.99
 
-exit codes: 0 the rate may be what it was made for: the interval does not lie
-above it; 1 the interval lies above it; 2 error.
+exit codes: 0 the interval contains the rate that the filter was made for, or
+lies below it; 1 the interval lies above it; 2 error.
 """
 
 
@@ -48,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--negatives",
         action="append",
         metavar="LIST",
-        help="a list of keys that are no members, or a pattern; - is standard input (repeatable)",
+        help="a list of keys that were never added, or a pattern; - is standard input (repeatable)",
     )
     parser.add_argument(
         "--random", dest="num_keys", type=count, metavar="N", help="look up N random keys instead"
@@ -64,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=rate,
         default=0.95,
         metavar="C",
-        help="chance that such an interval holds the rate (default 0.95)",
+        help="chance that such an interval contains the rate (default 0.95)",
     )
     add_list_options(parser, on_error=True)
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no figures")

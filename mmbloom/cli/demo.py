@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 DESCRIPTION = """\
-Generate a list in the HASH:count form of breach lists, build a filter file from
-it, and look up its keys, and as many others, each in a process of its own.
-Prints what was done and how long it took. The files are temporary, unless
---keep. Exit code: 0 every answer was right, 2 some was not.
+Generate a list in the HASH:count form of breach lists and build a filter file
+from it. Then look up its keys, and as many other keys, each in a process of its
+own, and print what was done and how long it took. The files are temporary,
+unless --keep is given. Exit code: 0 every answer was right, 2 some were wrong.
 """
 EPILOG = """\
 example:

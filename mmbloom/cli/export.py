@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from mmbloom.storage.publish import IfExists
 
 DESCRIPTION = """\
-Write a counting filter as it is now as a sealed Bloom filter, to be served: a
-quarter of the size, with equal answers. The counting filter stays as it is.
-With --force the new file is the next generation of the one that is there;
-readers that follow the path change by themselves.
+Write the Bloom filter that gives the same answers as a counting filter, sealed
+and a quarter of the size, to be served. The counting filter stays as it is.
+With --force the new file is the next generation of an existing one, and readers
+that follow the path change to it.
 """
 EPILOG = """\
 examples:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DESCRIPTION = """\
-Show what a filter file is: parameters, keys, rates, where it came from, and a
-chart of its fill. A column of the chart is an equal part of the payload, drawn
-as high as the emptiest stretch in it: hashes spread keys evenly, so a dip is
-lost data, but in a fuse filter, where each shard is emptier at its ends. Reads
-the whole payload; 'mmbloom verify' compares it with checksums.
+Show the parameters, keys, rates and origin of a filter file, and a chart of its
+fill. Each column of the chart is an equal part of the payload, as high as the
+emptiest stretch in it. Hashes spread keys evenly, so a dip means lost data,
+except in a fuse filter, where each shard is emptier at its ends. The whole
+payload is read; 'mmbloom verify' compares it with its checksums.
 """
 EPILOG = """\
 examples:

@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from mmbloom import UnionCount
 
 DESCRIPTION = """\
-Write the union of filter files: exactly the filter of the keys of all of them.
-They must have been built alike: the same --kind, --capacity, --fpr, --layout,
---seed and --key-form. Every file is compared with its checksums on the way; one
-that somebody adds to is read as it is now. A union that by estimate exceeds the
-capacity is refused, unless --overfill; then its false-positive rate is higher
-than asked for, and 'mmbloom info' tells it. The number of its keys is an
-estimate too, unless all files hold the same list. Metadata are those of the
-first FILE. Memory: 40 MiB, whatever the size of the files.
-Counting filters are added up: keys can be added to the union and removed from
-it, a key of two files twice.
+Write the union of filter files: exactly the filter that has the keys of all of
+them. The files must have the same kind, capacity, rate, layout, seed and key
+form. Every file is compared with its checksums on the way. A file that a writer
+has open is read as it is now. The union has the metadata of the first FILE.
+A union that exceeds the capacity, by an estimate, is refused. --overfill writes
+it with a higher false-positive rate, which 'mmbloom info' shows. The number of
+its keys is an estimate, unless all files hold the same list.
+The union of counting filters adds up their counters, so a key that is in two
+files must be removed twice. Memory: 40 MiB, whatever the size of the files.
 """
 EPILOG = """\
 examples:
@@ -45,9 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count-only",
         action="store_true",
-        help="write nothing: estimate how many keys the files have in all, and repeat",
+        help="write nothing: estimate how many keys the files have in all and in common",
     )
-    parser.add_argument("--overfill", action="store_true", help="unite even past the capacity")
+    parser.add_argument(
+        "--overfill", action="store_true", help="write a union that exceeds the capacity"
+    )
     parser.add_argument(
         "--force", action="store_true", help="replace the output if it exists; readers keep the old"
     )

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Copy a sealed filter file to PATH, in one step, in place of the filter that is
-there. Each byte is compared with its checksum on the way. Readers of the old
-file keep it until they reload; those that follow the path change by themselves.
+Copy a sealed filter file to PATH, and replace the filter there in one step.
+Each byte is compared with its checksum on the way. Readers of the old file keep
+it until they reload. Readers that follow the path change to the new file.
 """
 EPILOG = """\
 example:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mmbloom import CountingBloomFilter, RemovalReport
 
 DESCRIPTION = """\
-Remove the keys of lists from a counting filter, each distinct key once. First
-all lists are read and looked up: if a key is definitely not in, or a line is
-bad, nothing is removed. A key that was added twice has to be removed twice.
-Remove only what was added: a key that is 'maybe' by chance is removed all the
-same, and other keys then lack what it took. So do not repeat a removal that was
-killed, or that a power loss cut short, with --skip-absent: some of what it had
-removed is 'maybe' by chance. Build the filter again, or go back to a copy.
-Lists are read once, so - is fine. Memory: 32 bytes a key.
+Remove the keys of lists from a counting filter, each distinct key once. All
+lists are read and looked up first: if a key is definitely not in the filter, or
+a line is bad, nothing is removed. A key that was added twice must be removed
+twice. Remove only keys that were added: a key that is 'maybe' by chance is
+removed all the same, which damages other keys. So do not repeat a removal that
+was interrupted with --skip-absent: some of the keys that it had removed are
+'maybe' by chance. Build the filter again, or go back to a copy.
+Each list is read once, so - is allowed. Memory: 32 bytes for each key.
 """
 EPILOG = """\
 examples:

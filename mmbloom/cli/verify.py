@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Read filter files whole and compare them with their checksums. A damaged file is
-reported with the MiB that has changed. Opening a file checks its header, its
-length and up to 8 of its keys, and costs nothing; this reads every byte.
+Read whole filter files and compare them with their checksums. For a damaged
+file the MiB that has changed is named. Opening a file checks only its header,
+its length and up to 8 of its keys.
 Exit code: 0 all files are sound, 2 some are not.
 """
 EPILOG = """\
